@@ -6,12 +6,13 @@ RUN useradd --create-home --uid 10001 app
 # long as these files stay as they are.
 COPY pyproject.toml constraints.txt LICENSE ./
 COPY sizing/version.py sizing/
-RUN mkdir io_bench service service_client && touch README.md
+RUN mkdir io_bench mcp_server service service_client && touch README.md
 
 FROM scratch AS code
 COPY README.md /
 COPY sizing /sizing
 COPY io_bench /io_bench
+COPY mcp_server /mcp_server
 COPY service /service
 COPY service_client /service_client
 

@@ -1,4 +1,4 @@
-.PHONY: run test test-long test-gpu check bench mutation sbom demo-calibration
+.PHONY: run test test-long test-exhaustive test-gpu check bench mutation sbom demo-calibration
 
 run: ## set up and serve on http://127.0.0.1:8000
 	scripts/setup service
@@ -10,6 +10,9 @@ test: ## set up and run the default tests
 test-long: ## run the tests that take minutes
 	scripts/test long
 
+test-exhaustive: ## before a release, for an hour or two: all cases, new draws of each law, soaks, kills
+	scripts/test exhaustive
+
 test-gpu: ## run the tests that need a GPU, and print its rates
 	scripts/test gpu
 
@@ -19,8 +22,8 @@ check: ## lint, types, imports, dependencies
 bench: ## print speed ratios
 	scripts/test benchmark
 
-mutation: ## count which of 500 mutants of sizing types and tests notice
-	scripts/mutation
+mutation: ## show which mutants of a room of sizing types and tests let pass: ROOM=frameworks
+	scripts/mutation $(ROOM)
 
 sbom: ## list the Python packages of both images, and their licences, in build/sbom
 	scripts/setup all dev

@@ -1,4 +1,4 @@
-"""What can go wrong in a run, and the exit code it has.
+"""Errors that end a run, and the exit code of each.
 
 sizing.errors.SizingError
 ├── InvalidInput        the run as asked cannot be done here; exit code 2
@@ -15,6 +15,7 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from io_bench import interruption
 from io_bench.interruption import Interrupted
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
 
@@ -58,7 +59,7 @@ class RunEnded(SizingError):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code that an error has when nothing else went wrong."""
+    """Choose the exit code of an error that is the only one."""
     match error:
         case Interrupted() | PeerFailed() | RunEnded():
             return error.exit_code
@@ -69,7 +70,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def reason_of(error: OSError) -> str:
-    """What the operating system, or an object store, has to say."""
+    """The words of the operating system, or of an object store, for an error."""
     return error.strerror or str(error) or type(error).__name__
 
 
@@ -89,11 +90,15 @@ def unwritable(target: object, reason: str) -> InvalidInput:
 def explained_io_errors(doing: str, *, rank: int) -> Iterator[None]:
     """Turn an OSError into a sentence: InvalidInput where the target is full, else RunFailed.
 
+    Raises Interrupted for a request that failed because a signal has come.
+
     Args: `doing`, what was being done, e.g. "writing rank-00000.pt".
     """
     try:
         yield
     except OSError as error:
+        if isinstance(error, InterruptedError):
+            interruption.heed()
         reason = reason_of(error).rstrip(".")
         if error.errno in _SPACE_ERRORS:
             rule = f"has no space left (rank {rank}, {doing}: {reason})"

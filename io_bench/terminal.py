@@ -1,4 +1,4 @@
-"""What a run shows: rank 0 alone speaks. Results go to stdout, all else to stderr."""
+"""Terminal of a run, on which rank 0 alone speaks. Results go to stdout, all else to stderr."""
 
 from __future__ import annotations
 
@@ -22,44 +22,52 @@ from rich.progress import (
 from sizing.units import rate_text
 
 WIDTH_WITHOUT_TERMINAL = 130
-"""Of what goes into a log: the widest table of one run."""
+"""Width of what goes into a log: the widest table of one run."""
 # Drawing costs the GIL now and then, also under the clock.
 _REDRAWS_PER_SECOND = 2
 
 
 class StepProgress(Protocol):
-    """Hears of every write and every restore."""
+    """Progress that is told of every write and every restore."""
 
     def begin(self, doing: str) -> None:
-        """What runs now."""
+        """Hear what runs now."""
 
     def end(self, bytes_per_second: float) -> None:
-        """It is done, at this rate over all ranks."""
+        """Hear that it is done, at this rate over all ranks."""
 
 
 class RunProgress:
-    """The bar: one step per operation, with the rate of the last. What comes beyond the plan makes it longer.
+    """A bar with a step per operation, and the rate of the last; `num_steps` at least, and `max_steps` at most.
 
-    Where no bar is drawn, as in the log of a batch job, each step that is done becomes a line.
+    Repetitions end as soon as the rates have settled. Until the least is done the bar counts to that, then to the most.
+    Where no bar is drawn, as in the log of a batch job, each step that is done becomes a line, with both.
     """
 
-    def __init__(self, progress: Progress, num_steps: int, *, say: Callable[[str], None]) -> None:
+    def __init__(self, progress: Progress, num_steps: int, *, max_steps: int, say: Callable[[str], None]) -> None:
         self._progress, self._say = progress, say
         self._task = progress.add_task("preparing", total=num_steps, rate="")
-        self._num_done, self._num_steps, self._doing = 0, num_steps, ""
+        self._num_done, self._num_steps, self._max_steps, self._doing = 0, num_steps, max(num_steps, max_steps), ""
 
     def begin(self, doing: str) -> None:
         """Say what runs now."""
-        self._num_steps, self._doing = max(self._num_steps, self._num_done + 1), doing
-        self._progress.update(self._task, description=doing, total=self._num_steps)
+        self._doing = doing
+        self._max_steps = max(self._max_steps, self._num_done + 1)
+        total = self._num_steps if self._num_done < self._num_steps else self._max_steps
+        self._progress.update(self._task, description=doing, total=total)
 
     def end(self, bytes_per_second: float) -> None:
-        """One step done, at this rate over all ranks."""
+        """Count one step, at this rate over all ranks."""
         self._num_done += 1
         rate = rate_text(bytes_per_second)
         self._progress.update(self._task, completed=self._num_done, rate=rate)
         if self._progress.disable:
-            self._say(f"{self._num_done}/{self._num_steps} {self._doing}: {rate}")
+            least = (
+                ""
+                if self._num_done > self._num_steps or self._max_steps == self._num_steps
+                else f"{self._num_steps} to "
+            )
+            self._say(f"{self._num_done} of {least}{self._max_steps}, {self._doing}: {rate}")
 
 
 class Terminal:
@@ -71,16 +79,16 @@ class Terminal:
         self._err = Console(quiet=not is_speaker, highlight=False, stderr=True)
 
     def show(self, result: RenderableType) -> None:
-        """Part of the result, to stdout."""
+        """Print a part of the result to stdout."""
         self._out.print(result, markup=False, soft_wrap=isinstance(result, str))
 
     def say(self, sentence: str) -> None:
-        """One line to stderr."""
+        """Print one line to stderr."""
         self._err.print(sentence, markup=False, soft_wrap=True)
 
     @contextmanager
     def live(self, view: RenderableType) -> Iterator[None]:
-        """A view that redraws itself on stderr, only where that is a terminal."""
+        """Show a view that redraws itself on stderr, only where that is a terminal."""
         if self._err.quiet or not self._err.is_terminal:
             yield
             return
@@ -89,7 +97,7 @@ class Terminal:
 
     @contextmanager
     def bytes_progress(self, doing: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-        """A bar on stderr where that is a terminal, and the function that hears of bytes, from any thread."""
+        """Show a bar on stderr where that is a terminal; the function that hears of bytes, from any thread."""
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         is_silent = self._err.quiet or not self._err.is_terminal
         with Progress(*columns, TimeRemainingColumn(), console=self._err, transient=True, disable=is_silent) as bar:
@@ -97,8 +105,8 @@ class Terminal:
             yield lambda num_bytes: bar.advance(task, num_bytes)
 
     @contextmanager
-    def progress(self, num_steps: int) -> Iterator[RunProgress]:
-        """A progress bar on stderr where that is a terminal, lines elsewhere."""
+    def progress(self, num_steps: int, *, max_steps: int) -> Iterator[RunProgress]:
+        """Show progress on stderr, as a bar or as lines. The run has `num_steps` to `max_steps` steps."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -113,4 +121,4 @@ class Terminal:
             transient=True,
             disable=self._err.quiet or not self._err.is_terminal,
         ) as progress:
-            yield RunProgress(progress, num_steps, say=self.say)
+            yield RunProgress(progress, num_steps, max_steps=max_steps, say=self.say)

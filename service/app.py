@@ -1,18 +1,18 @@
-"""The application: routes, errors and headers around an open database."""
+"""Application: routes, errors and headers around an open database."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
 from service.access.provider import Provider
 from service.access.scopes import TokenWith
 from service.access.sessions import Sessions
-from service.access.storing_turns import storing_turns
+from service.access.write_limiter import new_write_limiter
 from service.compute.fair_turns import FairTurns
 from service.compute.jobs import Jobs
 from service.compute.pool import ComputePool
@@ -20,83 +20,69 @@ from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
 from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
-from service.middleware.head import HeadAsGet
-from service.middleware.observation import Observation
+from service.middleware.observation import RequestObservation
 from service.middleware.rate_limit import RateLimit
-from service.middleware.security_headers import SecurityHeaders
+from service.middleware.responses import HeadAsGet, ResponseCompression, SecurityHeaders
 from service.openapi import correct
 from service.routes import (
     audit_log,
     calibrations,
     catalogs,
     checkpoint_files,
-    explorations,
+    config_files,
     health,
     jobs,
     login,
-    monitoring,
-    page,
+    pages,
+    questions,
     runs,
     scenarios,
     sharing,
-    sizings,
     storage_systems,
     trends,
-    validation,
-    whoami,
-    withdrawals,
 )
-from service.routes.docs import add_docs_pages
+from service.routes.pages import add_docs_pages
 from service.settings import Settings
-from service.telemetry.metrics import Metrics
+from service.telemetry import Metrics
 from sizing import __version__
 
 ROUTERS = (
-    sizings.router,
-    explorations.router,
-    checkpoint_files.router,
+    questions.router,
     checkpoint_files.inspections,
+    config_files.imports,
     jobs.router,
     catalogs.router,
-    validation.router,
+    catalogs.comparisons,
     storage_systems.router,
     runs.router,
     runs.publication,
-    withdrawals.router,
+    runs.withdrawals,
     trends.router,
     calibrations.router,
     scenarios.router,
     sharing.router,
     sharing.shared,
-    whoami.router,
+    login.holders,
     audit_log.router,
-    monitoring.router,
+    health.monitoring,
 )
-"""What `require_login` closes."""
+"""Routers that `require_login` closes."""
 OTHER_KEYS = (runs.publication, sharing.shared)
-"""Which demand what need not be a token that reads: one to publish, the key of a sharing link."""
-
-
-def _methods_at(routers: Iterable[APIRouter]) -> dict[str, set[str]]:
-    """The methods of each path."""
-    found: dict[str, set[str]] = {}
-    for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
-        found.setdefault(route.path, set()).update(route.methods or ())
-    return found
+"""Routers whose key need not be a token that reads: one to publish, the key of a sharing link."""
 
 
 class Service(FastAPI):
-    """A FastAPI application with a corrected OpenAPI document."""
+    """FastAPI application with a corrected OpenAPI document."""
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, made once."""
+        """Return the OpenAPI document, made once."""
         if self.openapi_schema is None:
             correct(super().openapi())
         return super().openapi()
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service over its database, which is brought to this version's schema.
+    """Create the service over its database, which is migrated to this version's schema.
 
     Raises CannotServe where the database cannot be used.
     """
@@ -126,12 +112,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings, app.state.database = settings, database
     app.state.metrics, app.state.compute, app.state.sizings = metrics, compute, Sizings(database, compute)
     app.state.jobs = Jobs(database, settings, metrics)
-    app.state.storing_turns, app.state.validation_turns = storing_turns(), FairTurns(THREADS, max_asked=MAX_ASKED)
+    app.state.write_limiter, app.state.validation_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(ResponseCompression)
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)
-    app.add_middleware(Observation, metrics=metrics)
+    app.add_middleware(RequestObservation, metrics=metrics)
     app.state.sessions = Sessions(settings) if settings.oidc_issuer else None
     app.state.provider = Provider(settings) if settings.oidc_issuer else None
     add_exception_handlers(app)
@@ -141,11 +128,16 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
+    """Add all routes, closed to who has no token where a login is required, and collect the methods of each path."""
     reader = [Depends(TokenWith("read"))] if settings.require_login else []
     refusals = responses(429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
-        demanded = [] if router in OTHER_KEYS else reader
-        app.include_router(router, dependencies=demanded, responses=refusals)
-    for router in (health.router, page.router, login.router):
+        dependencies = [] if router in OTHER_KEYS else reader
+        app.include_router(router, dependencies=dependencies, responses=refusals)
+    for router in (health.router, pages.router, login.router):
         app.include_router(router)
-    app.state.methods_at = _methods_at([*ROUTERS, health.router, login.router])
+    methods_at: dict[str, set[str]] = {}
+    for route in (route for router in (*ROUTERS, health.router, login.router) for route in router.routes):
+        if isinstance(route, APIRoute):
+            methods_at.setdefault(route.path, set()).update(route.methods or ())
+    app.state.methods_at = methods_at

@@ -1,4 +1,4 @@
-"""What the service refuses, as part of the interface.
+"""Errors of the service, as part of the interface.
 
     InvalidInput                    (sizing) the question cannot be answered as asked
     ├── InvalidJson                 the body is not JSON, or not plain JSON
@@ -127,16 +127,16 @@ class CannotServe(InvalidInput):
 
 
 class ClientGone(Exception):
-    """Who asked has closed the connection: nobody waits for an answer."""
+    """Raised where the client has closed the connection, so that nobody waits for an answer."""
 
 
 def busy() -> InvalidInput:
-    """The error where the service is busy."""
+    """Return the error of a busy service."""
     return Busy.of("the service", "is busy with other questions", value=None, remedy="try again later")
 
 
 def explained(model: type[BaseModel]) -> WrapValidator:
-    """For the annotation of a `model`: a validator that explains broken rules as the command line does."""
+    """Make a validator for the annotation of a `model`, which explains broken rules as the command line does."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         return validated(model, lambda: handler(value))
@@ -145,7 +145,7 @@ def explained(model: type[BaseModel]) -> WrapValidator:
 
 
 def validated(model: type[BaseModel], validate: Callable[[], _Result]) -> _Result:
-    """What `validate` returns.
+    """Return what `validate` returns, and explain the rules that it finds broken.
 
     Raises InvalidInput where it finds that a field of `model` breaks a rule. Beyond MAX_PROBLEMS it counts
     instead of explaining, for a suggestion costs more than the mistake.

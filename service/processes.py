@@ -1,25 +1,35 @@
-"""How the service starts processes of its own, and how they end where it is gone."""
+"""Processes of the service: how they start, and how they end when the service is gone."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import threading
 from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
 
 SPAWNING = multiprocessing.get_context("spawn")
 """Never forked: a fork copies the locks of threads that it does not copy, and a locked one is never released."""
 
 
 def end_with_parent() -> None:
-    """Let this process get SIGTERM when its parent is gone, however that came."""
+    """Send this process SIGTERM when its parent is gone, for whatever reason."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if parent is None:
+        return
+
+    def wait_for_end() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
 
 
-def _end_with(parent: BaseProcess) -> None:
-    wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
+def limit_memory(max_bytes: int) -> None:
+    """Limit the memory that this process can allocate. Beyond it allocations fail with MemoryError.
+
+    It is the soft limit, which processes that this one starts inherit and may raise to their own.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (max_bytes if most < 0 else min(max_bytes, most), most))

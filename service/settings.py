@@ -1,4 +1,4 @@
-"""What can be set: by a flag of `ckpt-serve` or in the environment."""
+"""Settings of the service, from flags of `ckpt-serve` and the environment."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ _Limit = Annotated[PositiveSeconds, Field(le=24 * 3600)]
 
 MAX_ISSUER_CHARACTERS = 255
 MIN_KEY_CHARACTERS = 32
-"""As hex digits, 128 bits."""
+"""Min length of a key: 128 bits as hex digits."""
+OTHER_MEMORY_BYTES = 1024**3
+"""Beside the limits of processes, which count what they allocate: their libraries, their supervisor, and /tmp."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 DEFAULT_DATABASE = Path("checkpoint-sizing") / "service.sqlite3"
 
 
 def default_database_url() -> str:
-    """A SQLite file in the user's data directory, so that every command finds it from any directory."""
+    """Return the URL of a SQLite file in the user's data directory, the same from any working directory."""
     data = os.environ.get("XDG_DATA_HOME") or Path("~/.local/share").expanduser()
     return f"sqlite:///{Path(data).absolute() / DEFAULT_DATABASE}"
 
 
-def _networks(text: str) -> str:
-    """Addresses and networks, each of which is one: what is none would trust nobody without a word."""
+def _require_networks(text: str) -> str:
+    """Check addresses and networks, as an invalid one would silently trust nobody."""
     try:
         for part in () if text in ("", "*") else text.split(","):
             ipaddress.ip_network(part.strip())
@@ -44,24 +46,24 @@ def _networks(text: str) -> str:
     return text
 
 
-def _web_address(text: str) -> str:
-    """An address of a web server, whose answers nobody on the way can change."""
+def _require_web_address(text: str) -> str:
+    """Check the address of a web server, which must be safe from changes on the way."""
     parts = urlsplit(text)
     if not text or (parts.scheme == "https" and parts.hostname) or parts.hostname in _LOOPBACK:
         return text
     raise broken_rule("must begin with https://, or name this machine", "give for example https://sizing.example.org")
 
 
-def _long_keys(text: str) -> str:
-    """Secrets of which nobody guesses one; the value is not shown."""
+def _require_long_keys(text: str) -> str:
+    """Check that nobody can guess one of the secrets. An error does not show the value."""
     if any(len(key.strip()) < MIN_KEY_CHARACTERS for key in text.split(",") if text):
         rule = f"must be secrets of at least {MIN_KEY_CHARACTERS} characters, separated by commas"
         raise InvalidInput.of("session_key", rule, value=None, remedy="make one with openssl rand -hex 32")
     return text
 
 
-def _groups(text: str) -> str:
-    """What `scopes_of_groups` reads."""
+def _require_groups(text: str) -> str:
+    """Check the scopes of groups, as `service.access.provider` reads them."""
     for pair in filter(None, text.split(",")):
         group, _, scope = pair.rpartition("=")
         if not group.strip() or scope.strip() not in get_args(TokenScope):
@@ -70,7 +72,7 @@ def _groups(text: str) -> str:
     return text
 
 
-_WebAddress = Annotated[str, AfterValidator(_web_address)]
+_WebAddress = Annotated[str, AfterValidator(_require_web_address)]
 
 
 class Settings(BaseSettings):
@@ -92,7 +94,7 @@ class Settings(BaseSettings):
         description="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
     require_login: bool = Field(False, description="Whether questions, catalogs and lists also need a token")
-    trusted_proxies: Annotated[str, AfterValidator(_networks)] = Field(
+    trusted_proxies: Annotated[str, AfterValidator(_require_networks)] = Field(
         "",
         description="Addresses or networks of proxies, whose X-Forwarded-For is trusted, separated by commas; "
         "127.0.0.1 for one on this machine, * for all",
@@ -111,12 +113,12 @@ class Settings(BaseSettings):
     oidc_groups_claim: str = Field(
         "groups", min_length=1, description="Claim of the provider that names a person's groups"
     )
-    oidc_groups: Annotated[str, AfterValidator(_groups)] = Field(
+    oidc_groups: Annotated[str, AfterValidator(_require_groups)] = Field(
         "",
         description="Scope of each group, such as storage-team=write,storage-admins=admin,*=read; * is everybody who "
         "logs in, and the largest scope counts",
     )
-    session_key: Annotated[str, AfterValidator(_long_keys)] = Field(
+    session_key: Annotated[str, AfterValidator(_require_long_keys)] = Field(
         "",
         description="Secrets that sign the cookies of logins, the newest first, separated by commas; the same for all "
         "instances",
@@ -136,6 +138,9 @@ class Settings(BaseSettings):
     client_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
         200, description="Max connections of one client address to each worker; trusted proxies have no such limit"
     )
+    worker_memory_bytes: Annotated[ByteCount, Field(ge=512 * 1024**2, le=1024**5)] = Field(
+        1024**3, description="Max memory of a worker itself, such as 1GiB"
+    )
     compute_workers: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="Processes per worker for heavy questions, such as sweeps"
     )
@@ -145,6 +150,12 @@ class Settings(BaseSettings):
     )
     job_workers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="Processes per worker for jobs")
     job_seconds: _Limit = Field(600, description="Timeout of one job, such as 10min")
+
+    @property
+    def max_memory_bytes(self) -> int:
+        """Memory that all processes together may take: the workers, the processes beside each, and what stays."""
+        beside = (self.compute_workers + self.job_workers) * self.compute_memory_bytes
+        return self.workers * (self.worker_memory_bytes + beside) + OTHER_MEMORY_BYTES
 
     @model_validator(mode="after")
     def _has_all_for_a_login(self) -> Self:
@@ -157,7 +168,7 @@ class Settings(BaseSettings):
 
 
 def variable_of(setting: str) -> str:
-    """The variable of the environment that sets it.
+    """Return the environment variable of a setting.
 
     >>> variable_of("port"), variable_of("database_url")
     ('CKPT_SERVE_PORT', 'DATABASE_URL')

@@ -1,4 +1,4 @@
-"""The service from afar: `client` asks it in a few lines, `documents` are what both sides send beside sizing's types.
+"""Client of the service, in `client`; `documents`: types that client and service share, beside sizing's.
 
 >>> from service_client.client import Client
 >>> with Client("http://127.0.0.1:8000") as service:  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""The way to the service: requests out, answers back as their types."""
+"""Connection to the service: requests out, answers back as their types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Connection:
-    """An address, a token for it, and connections that are kept open until the end of a `with` block.
+    """Connection to an address with a token. It stays open until the end of a `with` block.
 
     Args: `token`, for what stores, or everything where the service requires a login. `transport`, what carries the
     requests instead of the network.
@@ -47,7 +47,7 @@ class Connection:
         self._http.close()
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """The answer to a request. Raises Refused or Unavailable where there is none."""
+        """Return the answer to a request. Raises Refused or Unavailable where there is none."""
         try:
             response = self._http.request(method, path, **request)
         except httpx.TransportError as error:
@@ -55,23 +55,23 @@ class Connection:
         raise_for(response)
         return response
 
-    def _get(self, kind: type[_Answer], path: str, **wanted: object) -> _Answer:
-        return read(kind, self._send("GET", path, params=wanted))
+    def _get(self, kind: type[_Answer], path: str, **query: object) -> _Answer:
+        return read(kind, self._send("GET", path, params=query))
 
     def _post(self, kind: type[_Answer], path: str, document: object) -> _Answer:
-        return read(kind, self._asked(path, document))
+        return read(kind, self._ask_and_wait(path, document))
 
-    def _asked(self, path: str, document: object, *, accept: str = "application/json") -> httpx.Response:
-        """The answer to a question: at once, or of the job that the service makes of one that takes long."""
+    def _ask_and_wait(self, path: str, document: object, *, accept: str = "application/json") -> httpx.Response:
+        """Return the answer to a question: at once, or from the job that the service makes of a long one."""
         response = self._send("POST", path, json=document, headers={"accept": accept})
         if response.status_code != httpx.codes.ACCEPTED:
             return response
         job = response.headers["location"]
-        self._ended_job(job)
+        self._wait_for_job(job)
         return self._send("GET", f"{job}/result")
 
-    def _ended_job(self, path: str) -> Job:
-        """A job that has ended, however it did; asked for as often as the service wants to be."""
+    def _wait_for_job(self, path: str) -> Job:
+        """Wait until a job has ended, however it did, at the rate of requests that the service asks for."""
         while True:
             response = self._send("GET", path)
             job = read(Job, response)
@@ -79,17 +79,17 @@ class Connection:
                 return job
             time.sleep(float(response.headers.get("retry-after", 1)))
 
-    def _items(self, kind: type[_Answer], path: str, **wanted: object) -> Iterator[_Answer]:
-        """Every item of a list, page by page."""
-        page = self._get(Page[kind], path, **wanted)  # type: ignore[valid-type]  # a class known only when it runs
+    def _items(self, kind: type[_Answer], path: str, **query: object) -> Iterator[_Answer]:
+        """Yield every item of a list, page by page."""
+        page = self._get(Page[kind], path, **query)  # type: ignore[valid-type]  # a class known only when it runs
         yield from page.items
         while page.next is not None:
-            page = self._get(Page[kind], path, **wanted, cursor=page.next)  # type: ignore[valid-type]  # as above
+            page = self._get(Page[kind], path, **query, cursor=page.next)  # type: ignore[valid-type]  # as above
             yield from page.items
 
 
 def path_of(*parts: object) -> str:
-    """The path of a route under /v1.
+    """Return the path of a route under /v1.
 
     >>> path_of("storage-systems", "a/b", "runs")
     '/v1/storage-systems/a%2Fb/runs'
@@ -98,5 +98,5 @@ def path_of(*parts: object) -> str:
 
 
 def read(kind: type[_Answer], response: httpx.Response) -> _Answer:
-    """The answer as its type; a later version of the service may say more than this one knows."""
+    """Parse the answer as its type. Fields that only a later version of the service knows are ignored."""
     return TypeAdapter(kind).validate_json(response.content, extra="ignore")

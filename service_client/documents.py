@@ -1,4 +1,4 @@
-"""What goes over the wire beside sizing's own types; the service answers with these."""
+"""Documents between client and service beside sizing's own types; the service answers with these."""
 
 from __future__ import annotations
 
@@ -72,7 +72,16 @@ class LatestCalibration(BaseModel):
     created_at: datetime = Field(description="Time at which it was fitted, in UTC.")
     engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
     grade: Grade = Field(
-        description="Quality of the calibration, from A to D, by held-out error, limits reached and configurations."
+        description="What the calibration is worth for every use, from A to D: the worse of both uses."
+    )
+    inside_grade: Grade | None = Field(
+        default=None,
+        description="Grade of predictions inside what was measured. Null for calibrations of an earlier version.",
+    )
+    beyond_grade: Grade | None = Field(
+        default=None,
+        description="Grade of predictions beyond what was measured, up to four times the nodes. "
+        "Null for calibrations of an earlier version.",
     )
 
 
@@ -381,7 +390,7 @@ class ChangedFigure(BaseModel):
 
 
 class ScenarioChanges(BaseModel):
-    """What changed in the answer to a saved scenario since it was saved."""
+    """Return what changed in the answer to a saved scenario since it was saved."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -434,7 +443,16 @@ class CalibrationSummary(BaseModel):
     )
     engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
     grade: Grade = Field(
-        description="Quality of the calibration, from A to D, by held-out error, limits reached and configurations."
+        description="What the calibration is worth for every use, from A to D: the worse of both uses."
+    )
+    inside_grade: Grade | None = Field(
+        default=None,
+        description="Grade of predictions inside what was measured. Null for calibrations of an earlier version.",
+    )
+    beyond_grade: Grade | None = Field(
+        default=None,
+        description="Grade of predictions beyond what was measured, up to four times the nodes. "
+        "Null for calibrations of an earlier version.",
     )
     profile: StorageProfile = Field(
         description="Limits that explain the measurements; limits never reached are omitted."

@@ -1,4 +1,4 @@
-"""What can go wrong when the service is asked.
+"""Errors of the client when it asks the service.
 
 sizing.errors.SizingError
 ├── InvalidInput
@@ -27,7 +27,7 @@ _LATER = (
 
 
 class Refused(InvalidInput):
-    """The service will not do this; `problems` are its own."""
+    """Raised where the service refuses a request; `problems` are its own."""
 
     def __init__(self, status: int, code: str, problems: list[Problem]) -> None:
         self.status = status
@@ -36,7 +36,7 @@ class Refused(InvalidInput):
 
 
 class Unavailable(SizingError):
-    """No answer, or none now; `status` is None where nothing answered.
+    """Raised without an answer, or without one now; `status` is None where nothing answered.
 
     `retry_after_seconds` is what the service asks to wait, 0 where it does not say.
     """
@@ -54,9 +54,9 @@ def raise_for(response: httpx.Response) -> None:
     document = _problem_document(response)
     if response.status_code in _LATER:
         wait = response.headers.get("retry-after", "")
-        said = document.get("detail") or f"status {response.status_code}"
+        reason = document.get("detail") or f"status {response.status_code}"
         raise Unavailable(
-            f"{response.url.host} answered: {said}",
+            f"{response.url.host} answered: {reason}",
             status=response.status_code,
             retry_after_seconds=float(wait) if wait.isdecimal() else 0.0,
         )
@@ -71,7 +71,7 @@ _FIELDS = ("field", "rule", "value", "remedy")
 
 
 def _problem_document(response: httpx.Response) -> dict[str, Any]:
-    """The problem document of an answer; empty where something in between answered."""
+    """Return the problem document of an answer; empty where something in between answered."""
     if response.headers.get("content-type") != "application/problem+json":
         return {}
     document: dict[str, Any] = response.json()

@@ -8,34 +8,33 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from sizing.strict_model import StrictModel
 from sizing.units import PositiveSeconds
 
 ReportForm = Literal["json", "html", "pdf", "presentation", "csv"]
 """Format of the report of a saved scenario."""
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-"""Of a question that is answered later: `interrupted` where the process that answered it is gone."""
+"""State of a question that is answered later: `interrupted` where the process that answered it is gone."""
 
 TokenScope = Literal["read", "publish-only", "publish", "write", "admin"]
 """What a token allows: `read` what is stored, `publish-only` benchmark runs, `publish` both, `write` anything and
 delete what it saved, `admin` also to delete what others saved and to read the audit log."""
 
 DEFAULT_MAX_RESULT_BYTES = 16 * 1024**2
-"""Of a result document, uncompressed, unless the service is set up otherwise: 1,024 ranks in ten repetitions, written
-and restored, take 250 kB."""
+"""Max size of a result document, uncompressed, unless the service is set up otherwise: 1,024 ranks in ten repetitions,
+written and restored, take 250 kB."""
 
 MAX_KEPT_RUNS = 10_000_000
-"""Of one storage system: one a minute for 20 years."""
+"""Max runs that retention may keep of one storage system: one a minute for 20 years."""
 
 
-class RunRetention(BaseModel):
+class RunRetention(StrictModel):
     """How long the runs of a storage system are kept. Those that a stored calibration rests on stay in any case."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"max_age_seconds": 63_072_000, "max_runs": None}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"max_age_seconds": 63_072_000, "max_runs": None}]})
 
     max_age_seconds: PositiveSeconds | None = Field(
         None, description="Seconds from the publication of a run until it is deleted, such as 2y. Default: it is kept."

@@ -1,4 +1,4 @@
-"""Catalogs: published things by name, read from a TOML file of one table, each entry with its source."""
+"""Catalogs: published entries by name, each with its source, read from a TOML file of one table."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from datetime import date
 from importlib import resources
 from typing import TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from sizing.errors import unknown_name
 from sizing.spelling import known_spelling
+from sizing.strict_model import StrictModel
 
 
-class CatalogEntry(BaseModel):
-    """Something published, and where and when it was read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class CatalogEntry(StrictModel):
+    """A published entry, with the source and the date on which it was read."""
 
     name: str = Field(description="Name under which a scenario asks for the entry.")
     source: str = Field(description="Publication from which the figures were read.")
@@ -28,13 +27,13 @@ _Entry = TypeVar("_Entry", bound=CatalogEntry)
 
 
 def entries(kind: type[_Entry], *, package: str, file: str) -> dict[str, _Entry]:
-    """Every entry of the file beside a package's modules, by name."""
+    """Read every entry of a file in a package, by name."""
     (rows,) = tomllib.loads(resources.files(package).joinpath(file).read_text(encoding="utf-8")).values()
     return {entry.name: entry for entry in map(kind.model_validate, rows)}
 
 
 def entry_named(name: str, known: Mapping[str, _Entry], *, field: str, otherwise: str = "") -> _Entry:
-    """The entry of that name, however it is spelled.
+    """Return the entry of a name, in any spelling.
 
     Raises InvalidInput of `field`, with the names that it fits or the nearest ones, and what to do `otherwise`, where
     there is none.
@@ -46,7 +45,7 @@ def entry_named(name: str, known: Mapping[str, _Entry], *, field: str, otherwise
 
 
 def catalog_name(catalog: Callable[[], Mapping[str, CatalogEntry]]) -> AfterValidator:
-    """For the annotation of a name: it becomes the catalog's spelling; one that is not known stays, to be explained."""
+    """Annotate a name with its catalog, whose spelling it gets. An unknown name stays, to be explained later."""
 
     def spelled(name: str) -> str:
         return known_spelling(name, catalog()) or name

@@ -1,4 +1,4 @@
-"""JSON and YAML as people send them: parsed strictly, so that no value is misread."""
+"""JSON and YAML documents from people, parsed strictly so that no value is misread."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 import yaml
 
 
-def parsed_json(text: str | bytes) -> Any:
-    """The document in a JSON text.
+def parse_json(text: str | bytes) -> Any:
+    """Parse a JSON text.
 
     Raises ValueError or RecursionError where it is none, or an object repeats a field.
     """
-    return json.loads(text, object_pairs_hook=_without_repeats)
+    return json.loads(text, object_pairs_hook=_refuse_repeats)
 
 
-def parsed_yaml(text: str) -> Any:
-    """The document in a YAML text, plain data only.
+def parse_yaml(text: str) -> Any:
+    """Parse a YAML text of plain data.
 
     Raises ValueError, yaml.YAMLError or RecursionError where it is none, or a mapping repeats a field.
     """
@@ -34,9 +34,9 @@ class _StrictLoader(yaml.SafeLoader):
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """The mapping of a node."""
+        """Construct the mapping of a node, and refuse a repeated field."""
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
-        _without_repeats([(name, None) for name in names])
+        _refuse_repeats([(name, None) for name in names])
         return super().construct_mapping(node, deep)
 
 
@@ -45,7 +45,7 @@ _StrictLoader.add_implicit_resolver(
 )
 
 
-def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def _refuse_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]

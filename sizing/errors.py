@@ -1,4 +1,4 @@
-"""What can go wrong, as part of the interface.
+"""Errors, as part of the interface.
 
     SizingError                 every error meant for the user
     ├── InvalidInput            the question cannot be answered as asked: one Problem per field
@@ -27,25 +27,27 @@ from sizing.spelling import fitting, nearest
 MAX_VALUE_CHARACTERS = 60
 """Characters: an error stays a line, whatever was sent."""
 MAX_NAMES_SHOWN = 8
-"""Of a catalog, in one sentence that can still be read."""
+"""Names of a catalog in one sentence that can still be read."""
 
 MAX_NAMES_LISTED = 20
-"""Of a catalog, where none is like the one that was given."""
+"""Names of a catalog in one sentence where none is like the one that was given."""
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""
 
 
 class SizingError(Exception):
-    """Base of every error that is meant for the user to read."""
+    """Base of every error that a user should read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with the input.
+    """Problem of one field of the input.
 
     `field` is a dotted path (empty for the whole document), `rule` what the field must be,
-    `value` what was found (empty where nothing was), `remedy` what to do about it.
+    `value` what was found (empty where nothing was), `remedy` what to do about it. Rule and remedy name other fields by
+    dotted path, or by name alone where they stand in the same block. Each front end shows a field by the name that its
+    reader knows: a flag, a path, a label.
     """
 
     field: str
@@ -55,18 +57,18 @@ class Problem:
 
     @property
     def sentence(self) -> str:
-        """The problem as one sentence, e.g. for a terminal.
+        """Problem as one sentence, for example for a terminal.
 
         >>> Problem("parallelism.tensor", "must be at least 1", "0", "give the tensor degree").sentence
         'parallelism.tensor must be at least 1, got 0: give the tensor degree.'
         """
         subject = self.field or "the input"
-        found = f", got {self.value}" if self.value else ""
-        return f"{subject} {self.rule}{found}: {self.remedy}."
+        value = f", got {self.value}" if self.value else ""
+        return f"{subject} {self.rule}{value}: {self.remedy}."
 
 
 class InvalidInput(SizingError):
-    """The input breaks one or more rules.
+    """Raised for input that breaks one or more rules.
 
     >>> str(InvalidInput.of("cluster.num_gpus", "must be 8", value=9, remedy="change a degree"))
     'cluster.num_gpus must be 8, got 9: change a degree.'
@@ -78,46 +80,58 @@ class InvalidInput(SizingError):
 
     @classmethod
     def of(cls, field: str, rule: str, *, value: object, remedy: str) -> InvalidInput:
-        """An InvalidInput with a single problem; `value` None where nothing was found."""
+        """Return an InvalidInput of a single problem; `value` is None where nothing was found."""
         return cls([Problem(field, rule, "" if value is None else shown(value), remedy)])
 
     def within(self, path: str) -> InvalidInput:
-        """The same problems of an input that stands at a dotted path of a larger one."""
+        """Move the problems of an input to the dotted path where it stands in a larger one."""
         return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
     def outside(self, path: str) -> InvalidInput:
-        """The problems of the part of an input that stands at a dotted path, as problems of that part alone."""
+        """Make the problems at a dotted path problems of that part alone."""
         return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
 
 
 class NotInstalled(InvalidInput):
-    """What is asked for needs a library that is not installed."""
+    """Raised where a question needs a library that is not installed."""
 
 
 class UnreadableFile(SizingError):
-    """A file could not be read as what it was given for; the message names it and says why."""
+    """Raised where a file cannot be read as expected. The message names it and says why."""
 
 
 def broken_rule(rule: str, remedy: str) -> PydanticCustomError:
-    """The exception that a field validator raises; `explain` gets rule and remedy back out of it."""
+    """Return the exception for a field validator to raise. `explain` gets rule and remedy back out of it."""
     return PydanticCustomError("broken_rule", "{rule}: {remedy}", {"rule": rule, "remedy": remedy})
 
 
+_ONE_OF, _FOUND = "must have exactly one of ", ", found "
+
+
 def require_one_of(block: BaseModel, names: tuple[str, ...]) -> None:
-    """Let a block's validator refuse all but exactly one of some fields."""
+    """Refuse a block unless exactly one of some fields is given. For use in its validator."""
     given = [name for name in names if getattr(block, name) is not None]
     if len(given) != 1:
-        rule = f"must have exactly one of {', '.join(names)}, found {' and '.join(given) or 'none'}"
-        raise broken_rule(rule, "keep one")
+        raise broken_rule(f"{_ONE_OF}{', '.join(names)}{_FOUND}{' and '.join(given) or 'none'}", "keep one")
+
+
+def alternatives_in(rule: str) -> list[str]:
+    """List the fields of which `require_one_of` wants exactly one, as its rule names them; none for other rules.
+
+    >>> alternatives_in("must have exactly one of preset, tensors, found none")
+    ['preset', 'tensors']
+    """
+    listed, found, _ = rule.removeprefix(_ONE_OF).partition(_FOUND)
+    return listed.split(", ") if rule.startswith(_ONE_OF) and found else []
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
-    """The errors that pydantic found while it validated `model`, as an InvalidInput."""
+    """Convert the errors that pydantic found in `model` into an InvalidInput."""
     return explain_details(error.errors(include_url=False), model)
 
 
 def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, skip: int = 0) -> InvalidInput:
-    """The same from a list of pydantic's errors; the first `skip` parts of each location stand above `model`."""
+    """Convert pydantic's errors into an InvalidInput. The first `skip` parts of each location stand above `model`."""
     return InvalidInput(
         _problem({**details, "loc": details["loc"][skip:]}, model)
         for details in errors
@@ -126,7 +140,7 @@ def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, s
 
 
 def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str = "") -> InvalidInput:
-    """The error for a name that a catalog does not hold, with the names that it fits or the nearest ones.
+    """Return the error for a name that a catalog lacks, with the names that fit or the nearest ones.
 
     `otherwise`: what to do where the catalog does not have what is meant.
     """
@@ -148,7 +162,7 @@ def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str 
 
 
 def shown(value: object) -> str:
-    """A value as it may stand in a message: short, and in the form that the user typed.
+    """Format a value for a message: short, and in the form that the user typed.
 
     >>> shown({"a": 1}), shown("x" * 100)[-3:]
     ("{'a': 1}", 'xx…')
@@ -160,7 +174,7 @@ def shown(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text that every output can encode: lone surrogates, which JSON may hold, become escapes.
+    r"""Make text that every output can encode: lone surrogates, which JSON may hold, become escapes.
 
     >>> printable("a\ud800")
     'a\\ud800'
@@ -169,12 +183,12 @@ def printable(text: str) -> str:
 
 
 def follows_from_others(details: ErrorDetails) -> bool:
-    """Whether a list is too short only because entries of it are wrong, each of which has an error of its own."""
+    """Tell whether a list is too short only because its entries are wrong, each of which has an error of its own."""
     return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
 REQUIRED = "is required"
-"""What is said of a field that is missing."""
+"""Rule for a field that is missing."""
 
 _RULES = {
     "missing": (REQUIRED, "add it"),
@@ -223,15 +237,17 @@ _RULES = {
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
-    value = "" if kind == "missing" or _names_its_fields(details) else shown(details["input"])
+    is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
+    names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found
+    value = "" if kind == "missing" or names_value else shown(details["input"])
     match kind:
         case "broken_rule":
             rule, remedy = context["rule"], context["remedy"]
         case "extra_forbidden":
             rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
-        case "literal_error" if isinstance(details["input"], str) and (meant := _literal_meant(details)):
-            rule, remedy = _RULES[kind][0].format_map(context), f"did you mean {meant}"
-        case "less_than" | "less_than_equal" if percent := _percent_meant(details):
+        case "literal_error" if isinstance(details["input"], str) and (name := _nearest_choice(details)):
+            rule, remedy = _RULES[kind][0].format_map(context), f"did you mean {name}"
+        case "less_than" | "less_than_equal" if percent := _write_as_percent(details):
             rule, remedy = _RULES[kind][0].format_map(context), percent
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
@@ -240,14 +256,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     return Problem(field, rule, value, remedy)
 
 
-def _names_its_fields(details: ErrorDetails) -> bool:
-    """Whether a rule of a whole block or list is broken, which names what it found there."""
-    is_whole = isinstance(details["input"], dict | list | tuple | BaseModel)
-    return is_whole and details["type"] in ("broken_rule", "too_short", "too_long")
-
-
-def _percent_meant(details: ErrorDetails) -> str | None:
-    """How to write a share that was given as a number of percent."""
+def _write_as_percent(details: ErrorDetails) -> str | None:
+    """Say how to write a share that was given as a number of percent."""
     bound = min(details["ctx"].values())
     try:
         given = float(details["input"])
@@ -256,10 +266,10 @@ def _percent_meant(details: ErrorDetails) -> str | None:
     return f"for {given:g} percent write {given:g}% or {given / 100:g}" if bound <= 1 < given < 100 else None
 
 
-def _literal_meant(details: ErrorDetails) -> str | None:
-    """The first of the names that pydantic lists in its error that has what was given, or else the nearest."""
-    listed = re.findall(r"'([^']+)'", details["ctx"]["expected"])
-    return next(iter([*fitting(details["input"], listed), *nearest(details["input"], listed, max_names=1)]), None)
+def _nearest_choice(details: ErrorDetails) -> str | None:
+    """Return the first allowed name that contains what was given, or the nearest one."""
+    choices = re.findall(r"'([^']+)'", details["ctx"]["expected"])
+    return next(iter([*fitting(details["input"], choices), *nearest(details["input"], choices, max_names=1)]), None)
 
 
 def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
@@ -267,8 +277,8 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     if owner is None:
         return "remove it"
     name, known = str(location[-1]), list(owner.model_fields)
-    if meant := next(iter([*_paths_to(name, owner), *nearest(name, known, max_names=1)]), None):
-        return f"did you mean {meant}"
+    if close := next(iter([*_paths_to(name, owner), *nearest(name, known, max_names=1)]), None):
+        return f"did you mean {close}"
     return f"remove it; the fields here are {', '.join(known)}"
 
 
@@ -277,25 +287,22 @@ _DEEPEST = 2
 
 
 def _paths_to(name: str, model: type[BaseModel]) -> Iterator[str]:
-    """Where a field of this name, or of this name with a unit, stands in the blocks of a model, the outermost first."""
+    """Yield the paths of fields with this name, or this name and a unit, in a model's blocks, the outermost first."""
     level = [("", model)]
     for _ in range(_DEEPEST):
-        level = [(f"{prefix}{field}.", inner) for prefix, block in level for field, inner in _blocks_of(block)]
-        paths = [(path, field) for path, block in level for field in block.model_fields]
-        yield from (f"{path}{field}" for path, field in paths if field == name)
-        yield from (f"{path}{field}" for path, field in paths if field.startswith(f"{name}_"))
-
-
-def _blocks_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The fields of a model that hold one block each; a list's has no name of its own."""
-    for name, field in model.model_fields.items():
-        inner = model_in(field.annotation)
-        if inner is not None and not holds_list(field.annotation):
-            yield name, inner
+        level = [
+            (f"{prefix}{field_name}.", inner)
+            for prefix, block in level
+            for field_name, field in block.model_fields.items()
+            if (inner := model_in(field.annotation)) and not holds_list(field.annotation)  # whose blocks have no name
+        ]
+        paths = [(path, field_name) for path, block in level for field_name in block.model_fields]
+        yield from (f"{path}{field_name}" for path, field_name in paths if field_name == name)
+        yield from (f"{path}{field_name}" for path, field_name in paths if field_name.startswith(f"{name}_"))
 
 
 def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[BaseModel] | None:
-    """The model class that stands at a path inside `model`, where there is one."""
+    """Return the model class at a path inside `model`, or None."""
     owner: type[BaseModel] | None = model
     for part in location:
         if owner is None or isinstance(part, int):
@@ -306,12 +313,12 @@ def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[B
 
 
 def holds_list(annotation: Any) -> bool:
-    """Whether a field's annotation takes a list."""
+    """Tell whether a field's annotation takes a list."""
     return typing.get_origin(annotation) in (tuple, list) or any(map(holds_list, typing.get_args(annotation)))
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model class that a field's annotation holds, where there is one."""
+    """Return the model class in a field's annotation, or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple, list, typing.Annotated):

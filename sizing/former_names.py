@@ -1,4 +1,4 @@
-"""Fields of documents that have a new name: documents with the former one can still be read."""
+"""Former names of fields: documents with a former name can still be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def with_new_names(document: object, new_names: Mapping[str, str]) -> object:
-    """The document with its former names replaced; where it has both, the new one counts.
+    """Replace the former names in a document. Where it has both, the new one counts.
 
     >>> with_new_names({"least": 1, "warnings": []}, {"least": "needed"})
     {'needed': 1, 'warnings': []}

@@ -1,18 +1,18 @@
-"""Where the figures of a report come from, block by block, and how sure the calibrated ones are."""
+"""Origins of a report's figures, block by block, and the error bars of the calibrated ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pydantic import BaseModel
 
 from sizing.model.catalog import catalog
 from sizing.model.model import Model
-from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
-from sizing.run.demands.demands import Demands
+from sizing.provenance import Origin, Provenance, Runs, group_by_origin, weakest
 from sizing.run.evaluation import RunReport
 from sizing.run.failure_rates import rate_named
 from sizing.run.failures import Reliability
+from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario
-from sizing.storage.calibration import predicted
+from sizing.storage.calibration import Calibration, predict
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.storage import ResolvedStorage
 from sizing.units import percent_text
@@ -23,10 +23,14 @@ _COUNTED = Origin(kind="exact", source="counted from model, training state, degr
 
 
 def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[Provenance]:
-    """The provenance of every figure of the report. One with no entry of its own is as weak as the weakest input."""
-    write, read = (_through_adapters(scenario, storage, _storage(storage, way)) for way in DIRECTIONS)
-    period, failures, targets = _period(scenario), _failures(scenario), _targets(scenario)
-    model = _model(scenario.model)
+    """List the provenance of every figure of the report. A figure without an entry is as weak as the weakest input."""
+    write, read = (_origin_of_storage(storage, direction) for direction in DIRECTIONS)
+    if storage is not None and not storage.is_in_nodes and scenario.cluster.storage_nics is not None:
+        adapters = Origin(kind="given", source="cluster.storage_nics")  # which limit the times as well
+        write, read = weakest(write, adapters), weakest(read, adapters)
+    period = _given_or_assumed(scenario.checkpoint, "checkpoint.interval_seconds")
+    targets = _given_or_assumed(scenario.targets, "targets.max_overhead_fraction")
+    model, failures = _origin_of_model(scenario.model), _origin_of_failures(scenario.reliability)
     state, writing = weakest(_COUNTED, model), weakest(write, period, failures)
     run = weakest(write, read, period, failures)
     origins = {
@@ -38,6 +42,7 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "layout": state,
         "training": state,
         "host_memory": state,
+        "job_limits": weakest(state, write, read),
         "offload": state,
         "gradient_compression": state,
         "write": write,
@@ -58,36 +63,36 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "run_length": writing,
         "reduction": run,
         "export": weakest(write, read, period),
-        "publication": weakest(state, read),
-        "capacity.num_checkpoints": _retention(scenario),
+        "publication": weakest(state, _origin_of_publication(scenario, read)),
+        "capacity.num_checkpoints": _given_or_assumed(scenario.retention, "retention.keep_last"),
         "cost": writing,
     }
-    return grouped(origins)
+    return group_by_origin(origins)
 
 
-def intervals(storage: ResolvedStorage | None, demands: Demands, run: RunReport) -> Intervals:
-    """The 90 % intervals of the calibrated times and rates by their path in the report; empty without a calibration.
+def prediction_intervals(storage: ResolvedStorage | None, workload: CheckpointWorkload, run: RunReport) -> Intervals:
+    """Return the 90 % intervals of calibrated times and rates, by path in the report; empty without a calibration.
 
-    A rate is bytes over time, so the ends of its interval change places. What the calibration has not seen, a copy
-    from device to host or an exchange between nodes, is taken as it is.
+    A rate is bytes over time, so the ends of its interval change places. The calibration has not seen copies from
+    device to host and exchanges between nodes: their times have no interval and are added to both ends.
     """
     calibration = storage.calibration if storage else None
     if calibration is None:
         return {}
-    found: Intervals = {}
+    intervals: Intervals = {}
     write, restore = run.write, run.restore
-    writing = predicted(calibration, [demands.write], direction="write")
+    writing = predict(calibration, [workload.write], direction="write")
     if writing is not None and write is not None:
-        copied = write.seconds - float(writing.seconds)
-        low, high = writing.ends_seconds(also=copied)
-        found["write.seconds"] = (low, high)
-        found["write.bytes_per_second"] = (demands.written_bytes / high, demands.written_bytes / low)
-    reading = predicted(calibration, demands.restores[restore.strategy].demands, direction="read")
+        copy_seconds = write.seconds - float(writing.seconds)
+        low, high = writing.ends_seconds(also=copy_seconds)
+        intervals["write.seconds"] = (low, high)
+        intervals["write.bytes_per_second"] = (workload.written_bytes / high, workload.written_bytes / low)
+    reading = predict(calibration, workload.restores[restore.strategy].steps, direction="read")
     if reading is not None and restore.seconds is not None:
-        found["restore.seconds"] = reading.ends_seconds(also=restore.exchange_seconds or 0.0)
+        intervals["restore.seconds"] = reading.ends_seconds(also=restore.exchange_seconds or 0.0)
         low, high = reading.ends_seconds()
-        found["restore.bytes_per_second"] = (restore.read_bytes / high, restore.read_bytes / low)
-    return found
+        intervals["restore.bytes_per_second"] = (restore.read_bytes / high, restore.read_bytes / low)
+    return intervals
 
 
 _CONTAINERS = Origin(
@@ -95,7 +100,7 @@ _CONTAINERS = Origin(
 )
 
 
-def _model(model: Model) -> Origin:
+def _origin_of_model(model: Model) -> Origin:
     if model.num_experts is not None:
         return Origin(
             kind="assumed", source="model.num_parameters; routed experts estimated from the active parameters"
@@ -111,13 +116,13 @@ def _model(model: Model) -> Origin:
     return Origin(kind="exact", source="counted from the given architecture")
 
 
-def _storage(storage: ResolvedStorage | None, direction: Direction) -> Origin:
+def _origin_of_storage(storage: ResolvedStorage | None, direction: Direction) -> Origin:
     if storage is None:
         return Origin(kind="unknown", source="no storage is given")
     if storage.published is not None:
         return Origin(kind="published", source=f"{storage.published.name}: {storage.published.source}")
     if storage.calibration is not None:
-        return _calibrated(storage, direction)
+        return _origin_of_fit(storage.calibration, direction)
     measured = storage.profile.measured
     if measured is not None:
         return Origin(
@@ -128,22 +133,14 @@ def _storage(storage: ResolvedStorage | None, direction: Direction) -> Origin:
     return Origin(kind="given", source="storage.profile")
 
 
-def _through_adapters(scenario: Scenario, storage: ResolvedStorage | None, origin: Origin) -> Origin:
-    """The origin of times that the adapters of the nodes bound too, where the scenario states them."""
-    if storage is None or storage.is_in_nodes or scenario.cluster.storage_nics is None:
-        return origin
-    return weakest(origin, Origin(kind="given", source="cluster.storage_nics"))
-
-
-def _calibrated(storage: ResolvedStorage, direction: Direction) -> Origin:
-    calibration = storage.calibration
-    fit = calibration.fit(direction) if calibration else None
-    if calibration is None or fit is None:
+def _origin_of_fit(calibration: Calibration, direction: Direction) -> Origin:
+    fit = calibration.fit(direction)
+    if fit is None:
         return Origin(kind="unknown", source=f"the calibration has no {direction}s")
     return Origin(
         kind="calibrated",
-        source=f"grade {calibration.grade}, {fit.num_configurations} configurations by engine {calibration.engine}, "
-        f"held-out error {percent_text(fit.held_out_error_fraction)}",
+        source=f"grade {calibration.grade_text}, {fit.num_configurations} configurations by engine "
+        f"{calibration.engine}, held-out error {percent_text(fit.held_out_error_fraction)}",
         runs=Runs(
             run_ids=calibration.run_ids,
             measured_on=calibration.measured_on,
@@ -152,40 +149,34 @@ def _calibrated(storage: ResolvedStorage, direction: Direction) -> Origin:
     )
 
 
-def _period(scenario: Scenario) -> Origin:
-    return _given_or_assumed(scenario.checkpoint.model_fields_set, "interval_seconds", "checkpoint.interval_seconds")
+def _origin_of_publication(scenario: Scenario, read: Origin) -> Origin:
+    """Return the origin of the publication's times, which may pass the network without the storage."""
+    models = scenario.training.reinforcement
+    publication = models.publication if models else None
+    if publication is None or publication.over == "storage":
+        return read
+    rates = ("replica_bytes_per_second", "network_fraction")
+    given = {f"training.reinforcement.publication.{name}" for name in rates if getattr(publication, name) is not None}
+    if given:
+        return Origin(kind="given", source=", ".join(sorted(given)))
+    return Origin(kind="assumed", source="training.reinforcement.publication.network_fraction")
 
 
-def _targets(scenario: Scenario) -> Origin:
-    return _given_or_assumed(
-        scenario.targets.model_fields_set, "max_overhead_fraction", "targets.max_overhead_fraction"
-    )
-
-
-def _retention(scenario: Scenario) -> Origin:
-    return _given_or_assumed(scenario.retention.model_fields_set, "keep_last", "retention.keep_last")
-
-
-def _failures(scenario: Scenario) -> Origin:
-    if scenario.reliability is None:
+def _origin_of_failures(reliability: Reliability | None) -> Origin:
+    """Return the origin of the failure rate, or of the times that a failure takes, whichever is weaker."""
+    if reliability is None:
         return Origin(kind="unknown", source="no reliability is given")
-    return weakest(_rate(scenario.reliability), *_interruption(scenario.reliability))
-
-
-def _rate(reliability: Reliability) -> Origin:
-    if reliability.preset is None:
-        return Origin(kind="given", source="reliability")
-    published = rate_named(reliability.preset)
-    return Origin(kind="published", source=f"{published.name}: {published.source}")
-
-
-def _interruption(reliability: Reliability) -> Iterator[Origin]:
-    """What a failure takes beside the lost work."""
-    given = reliability.model_fields_set
-    yield _given_or_assumed(given, "detection_seconds", "reliability.detection_seconds")
+    rate = Origin(kind="given", source="reliability")
+    if reliability.preset is not None:
+        published = rate_named(reliability.preset)
+        rate = Origin(kind="published", source=f"{published.name}: {published.source}")
+    times = [_given_or_assumed(reliability, "reliability.detection_seconds")]
     if reliability.restart_seconds is None:
-        yield _given_or_assumed(given, "relaunch_seconds", "reliability.relaunch_seconds")
+        times.append(_given_or_assumed(reliability, "reliability.relaunch_seconds"))
+    return weakest(rate, *times)
 
 
-def _given_or_assumed(given: set[str], name: str, path: str) -> Origin:
-    return Origin(kind="given" if name in given else "assumed", source=path)
+def _given_or_assumed(block: BaseModel, path: str) -> Origin:
+    """Return the origin of a field of a block of the scenario, by its dotted path."""
+    is_given = path.rpartition(".")[2] in block.model_fields_set
+    return Origin(kind="given" if is_given else "assumed", source=path)

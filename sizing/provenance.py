@@ -1,4 +1,4 @@
-"""Where a figure comes from: counted, calibrated, published, given, or assumed because nobody said otherwise."""
+"""Provenance of a figure: counted, calibrated, published, given, or assumed because nobody said otherwise."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
 from typing import Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
+from sizing.strict_model import StrictModel
 from sizing.units import figure_text
 
 Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
@@ -19,10 +20,8 @@ defaults that nobody has confirmed. `unknown`: no figure, as an input is missing
 _WEAKNESS: dict[Kind, int] = {kind: place for place, kind in enumerate(get_args(Kind))}
 
 
-class Runs(BaseModel):
+class Runs(StrictModel):
     """The benchmark runs that figures rest on."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_ids: tuple[str, ...] = Field(description="Ids of the benchmark runs that the figures rest on.")
     measured_on: date | None = Field(None, description="Date of the latest of these runs. Null when no run states one.")
@@ -33,10 +32,8 @@ class Runs(BaseModel):
     )
 
 
-class Origin(BaseModel):
+class Origin(StrictModel):
     """Where a figure comes from."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind = Field(
         description="How reliable the figures are, the most reliable first: exact, calibrated, measured, published, "
@@ -58,7 +55,7 @@ class Provenance(Origin):
 
     @property
     def sentence(self) -> str:
-        """The provenance for a reader.
+        """Provenance as a line of text.
 
         >>> Provenance(figures=("write", "restore"), kind="given", source="storage.profile").sentence
         'write, restore: given (storage.profile)'
@@ -67,7 +64,7 @@ class Provenance(Origin):
 
 
 def weakest(*origins: Origin) -> Origin:
-    """The origin of a figure that rests on several others: the least reliable one.
+    """Return the origin of a figure that rests on several others: the least reliable one.
 
     >>> weakest(Origin(kind="exact", source="a"), Origin(kind="assumed", source="b")).source
     'b'
@@ -75,8 +72,8 @@ def weakest(*origins: Origin) -> Origin:
     return max(origins, key=lambda origin: _WEAKNESS[origin.kind])
 
 
-def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
-    """Origins by path, those of one origin together."""
+def group_by_origin(origins: Mapping[str, Origin]) -> list[Provenance]:
+    """Join the figures of each origin; `origins` are by dotted path of the figure."""
     figures: dict[Origin, list[str]] = {}
     known: dict[int, list[str]] = {}  # most are the same object, which is found faster than an equal one
     for path, origin in origins.items():
@@ -89,10 +86,8 @@ def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
     ]
 
 
-class Assumption(BaseModel):
+class Assumption(StrictModel):
     """A value that the answer rests on and that the scenario did not state."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: str = Field(description="Dotted path in the scenario of the value that was assumed.")
     value: JsonValue = Field(description="What the answer uses, in the unit of the field.")
@@ -100,7 +95,7 @@ class Assumption(BaseModel):
 
     @property
     def sentence(self) -> str:
-        """The assumption for a reader.
+        """Assumption as a line of text.
 
         >>> Assumption(field="checkpoint.mode", value="sync", reason="default").sentence
         'checkpoint.mode = sync (default)'
@@ -109,7 +104,7 @@ class Assumption(BaseModel):
 
     @property
     def value_text(self) -> str:
-        """The value for a reader.
+        """Value as text, with its unit.
 
         >>> Assumption(field="parallelism.rank_order", value=["tensor", "data"], reason="default").value_text
         'tensor, data'
@@ -120,37 +115,37 @@ class Assumption(BaseModel):
 
 
 def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
-    """Every default, block by block, that took effect because the field was not given.
+    """Yield every default that took effect because its field was not given, block by block.
 
     Fields whose default is None state nothing and are left out; so are those that do not count beside a given one,
     which their schema names as `unless`.
     """
     given, kind = block.model_fields_set, type(block)
-    unless = _unless(kind)
+    unless = _overruling_fields(kind)
     for name, value in vars(block).items():
         if value is None:
             continue
         if isinstance(value, BaseModel):
             yield from defaults_used(value, f"{path}{name}.")
         elif name not in given and unless.get(name) not in given:
-            yield _default(kind, name, value, path)
+            yield _assumed_default(kind, name, value, path)
 
 
 @functools.cache
-def _unless(block: type[BaseModel]) -> Mapping[str, JsonValue]:
-    """The fields of a block that do not count beside a given one, with that one."""
-    said = {name: _said_of(block, name).get("unless") for name in block.model_fields}
-    return {name: other for name, other in said.items() if other is not None}
+def _overruling_fields(block: type[BaseModel]) -> Mapping[str, JsonValue]:
+    """Return the fields of a block that do not count beside another field that is given, with that field."""
+    others = {name: _schema_extra(block, name).get("unless") for name in block.model_fields}
+    return {name: other for name, other in others.items() if other is not None}
 
 
-def _said_of(block: type[BaseModel], name: str) -> dict[str, JsonValue]:
-    """What the schema of a field says beside its type."""
+def _schema_extra(block: type[BaseModel], name: str) -> dict[str, JsonValue]:
+    """Return the entries of a field's schema beside its type."""
     extra = block.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def _default(block: type[BaseModel], name: str, value: Hashable, path: str) -> Assumption:
-    source = _said_of(block, name).get("source")
-    shown = cast("JsonValue", list(value) if isinstance(value, tuple) else value)
-    return Assumption(field=f"{path}{name}", value=shown, reason=f"default: {source}" if source else "default")
+def _assumed_default(block: type[BaseModel], name: str, value: Hashable, path: str) -> Assumption:
+    source = _schema_extra(block, name).get("source")
+    json_value = cast("JsonValue", list(value) if isinstance(value, tuple) else value)
+    return Assumption(field=f"{path}{name}", value=json_value, reason=f"default: {source}" if source else "default")

@@ -1,51 +1,64 @@
-"""The answer: a SizingReport, and `answer`, which knows the order of the steps after the layout."""
+"""Answer to a scenario: a SizingReport, and `answer`, which knows the order of the steps after the layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sizing.frameworks import FRAMEWORKS
 from sizing.guesses.guess import Guess, Headline
-from sizing.guesses.guesses import guess_warnings, guesses_of
-from sizing.layout import CheckpointSize, LaidOut, Layout
+from sizing.guesses.guesses import guess_warnings, weigh_guesses
+from sizing.layout import CheckpointLayout, CheckpointSize, Layout
 from sizing.layout.size import size_warnings, weights_bytes
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
-from sizing.origins import intervals, provenance_of
+from sizing.notebook import report_html
+from sizing.origins import prediction_intervals, provenance_of
 from sizing.provenance import Assumption, Provenance
 from sizing.run.evaluation import RunInputs, RunReport, evaluate, run_assumptions, run_warnings
-from sizing.run.export.exported import export_steps
+from sizing.run.export import export_steps
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
-from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
-from sizing.run.node_warnings import Steps, needed_warnings, node_warnings
-from sizing.run.publication import Published, publication_steps, publication_warnings, published
-from sizing.run.requirements.asked import Asked
-from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
-from sizing.run.requirements.remedies import with_remedies
-from sizing.run.retention import priced
-from sizing.scenario import Scenario
-from sizing.sized import SizedLayout, sized, with_rate_of_link
+from sizing.run.job_limits import JobLimit, JobLimitName, LimitInputs, job_limit_warnings, job_limits
+from sizing.run.publication import (
+    Published,
+    SentWeights,
+    publication_assumptions,
+    publication_of,
+    publication_steps,
+    publication_warnings,
+)
+from sizing.run.remedies import with_remedies
+from sizing.run.request import RunRequest
+from sizing.run.retention import with_further_bytes
+from sizing.run.solver import GOODPUT, values_for_all_targets
+from sizing.run.storage_warnings import (
+    Steps,
+    calibration_warnings,
+    measurement_warnings,
+    needed_warnings,
+    node_warnings,
+)
+from sizing.scenario import NUM_GPUS, Scenario
+from sizing.sized_layout import SizedLayout, size_layout, with_rate_of_link
 from sizing.state.training import Adapters
 from sizing.storage.storage import ResolvedStorage, resolve_storage
+from sizing.strict_model import StrictModel
 from sizing.training import GpuMemory
-from sizing.training.compression.compressed import CompressedGradients, compressed_gradients, compression_warnings
-from sizing.training.execution import execution_assumptions
-from sizing.training.large_batch.run_length import RunLength, run_length
-from sizing.training.memory.nearest import CannotRun
-from sizing.training.offload.offloaded import Offloaded, offload_warnings, offloaded
+from sizing.training.compressed_gradients import CompressedGradients, compressed_gradients, compression_warnings
+from sizing.training.execution import execution_assumptions, execution_of
+from sizing.training.memory.search import CannotRun
+from sizing.training.offload import Offloaded, offload_of, offload_warnings
+from sizing.training.run_length import RunLength, run_length
+from sizing.training.time.overlaps import overlap_assumptions
+from sizing.training.time.rates import rate_assumptions
 from sizing.units import decimal_bytes_text
 
-if TYPE_CHECKING:
-    from sizing.explore.layouts.best import LaidOutScenario
 
-
-class ModelSize(BaseModel):
+class ModelSize(StrictModel):
     """The `model` block of the report."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="Name of the preset or of the config; otherwise what the model was described by.")
     num_parameters: int = Field(description="Parameters of all tensors, a tied embedding counted once.")
@@ -60,21 +73,19 @@ class ModelSize(BaseModel):
     )
 
     @classmethod
-    def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
-        """What the report says of a model."""
+    def of(cls, model: ResolvedModel, checkpoint_layout: CheckpointLayout) -> ModelSize:
+        """Return the block for a model and its layout."""
         return cls(
             name=model.name,
             num_parameters=model.num_parameters,
             num_active_parameters=model.num_active_parameters,
             num_routed_expert_parameters=num_routed_expert_parameters(model.inventory),
-            num_trained_parameters=laid_out.num_trained_parameters,
+            num_trained_parameters=checkpoint_layout.num_trained_parameters,
         )
 
 
-class LayoutReport(BaseModel):
+class LayoutReport(StrictModel):
     """The blocks of the report that the layout decides, whatever the storage, the interval and the failures."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: ModelSize = Field(description="Parameters by how they are used: active, routed, trained.")
     checkpoint: CheckpointSize = Field(description="Size of one checkpoint and what it is made of.")
@@ -87,7 +98,9 @@ class LayoutReport(BaseModel):
         description="What ranks send, keep and save of compressed gradients. "
         "Null without training.gradient_compression."
     )
-    host_memory: HostMemory = Field(description="Host memory that saving takes on the fullest writing node.")
+    host_memory: HostMemory = Field(
+        description="Host memory that saving takes on the fullest writing node, and a restore on one that reads."
+    )
 
 
 class SizingReport(RunReport, LayoutReport):
@@ -111,6 +124,11 @@ class SizingReport(RunReport, LayoutReport):
     run_length: RunLength | None = Field(
         description="Steps, time and checkpoints of the whole run. Null without training.num_tokens."
     )
+    job_limits: list[JobLimit] = Field(
+        default_factory=list,
+        description="Limits of software and machine that end a job or a save: what the prediction needs, the default, "
+        "whether it holds, and the line that sets it. Only those that apply to framework, format, mode and storage.",
+    )
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
         description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
@@ -121,25 +139,33 @@ class SizingReport(RunReport, LayoutReport):
     )
     headline: Headline = Field(description="Figure that guesses are weighed by.")
     guesses: list[Guess] = Field(
-        description="Assumptions that move the headline within their plausible range or by their alternatives, "
-        "the largest swing first."
+        description="Assumptions that move the headline within their plausible range or by their alternatives, or "
+        "another figure by more than a tenth, the largest swing of the headline first."
+    )
+    guessed_ranges: dict[str, tuple[float, float]] = Field(
+        default_factory=dict,
+        description="Least and largest value, over one guess after the other, of each figure that a guess moves by "
+        "more than a tenth, by dotted path of the figure and in its unit.",
     )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
-        from sizing.summary.html import report_html  # noqa: PLC0415 - words stand above figures, and few need them
-
+        """Show the report in a notebook."""
         return report_html(self)
 
 
 def answer(
-    scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumption] = (), nothing_fits: CannotRun | None = None
+    scenario: Scenario | Mapping[str, Any],
+    *,
+    assumed: Iterable[Assumption] = (),
+    nothing_fits: CannotRun | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> SizingReport:
-    """The SizingReport of a Scenario, or of one as JSON has it.
+    """Answer a Scenario, or one as a JSON document, with a SizingReport.
 
-    One that gives a number of GPUs and leaves open how they share the model is answered in the best layout that fits.
-    Who has looked for that says what was `assumed` to find it and, where there is none, that `nothing_fits`.
+    A scenario that gives a number of GPUs and leaves open how they share the model gets the best layout that fits.
+    `assumed` and `nothing_fits` come from an earlier layout search: its assumptions, and why no layout fits.
+    `progress` is told which fraction of the layouts to compute is done: the scenario's, and those of its guesses.
 
     Raises InvalidInput where a field breaks a rule, a name is unknown or the layout contradicts model or cluster.
 
@@ -148,150 +174,215 @@ def answer(
     >>> round(report.write.seconds, 2), report.layout.num_writers, report.write.bottleneck
     (50.55, 512, 'file-system')
     """
-    if not isinstance(scenario, Scenario) or scenario.leaves_degrees_open:
-        scenario, found_with, nothing_fits = laid_out(scenario)
-        assumed = [*assumed, *found_with]
-    found = _found(scenario)
-    cannot_run = nothing_fits or found.asked.cannot_run
-    run, solvable = found.run, Asked(found.asked.demands, found.inputs)
-    assumptions = [*assumed, *_assumptions(found)]
-    weighed = guesses_of(scenario, found.asked, found.inputs, run, assumptions)
-    checks = with_remedies(run.targets, solvable, run, given=scenario.targets.model_fields_set)
-    together, beyond = values_for_all_targets(solvable) if solvable.asks(GOODPUT) else ({}, [])
+    if not isinstance(scenario, Scenario) or scenario.leaves_degrees_open or scenario.leaves_interval_open:
+        scenario, search_assumptions, nothing_fits = find_layout(scenario)
+        assumed = [*assumed, *search_assumptions]
+    results = _compute_results(scenario)
+    layout, run = results.layout, results.run
+    # Where nobody names GPUs, one is counted: that it is too small for the training state is no verdict on a layout.
+    cannot_run = nothing_fits or (None if scenario.names_no_gpus else layout.cannot_run)
+    memory = layout.memory
+    if cannot_run is not None and cannot_run.is_sure:
+        memory = memory.model_copy(update={"cannot_run": cannot_run.because, "remedy": cannot_run.remedy})
+    request = RunRequest(layout.workload, results.inputs)
+    assumptions = [*assumed, *_assumptions(results)]
+    weighed = weigh_guesses(scenario, layout, results.inputs, run, assumptions, progress=progress)
+    intervals = prediction_intervals(results.storage, layout.workload, run)
+    limits = _job_limits(results, intervals.get("write.seconds"))
+    checks = with_remedies(run.targets, request, run, given=scenario.targets.model_fields_set)
+    together, beyond = values_for_all_targets(request) if request.asks(GOODPUT) else ({}, [])
     return SizingReport(
-        model=ModelSize.of(found.asked.model, found.asked.laid_out),
-        checkpoint=found.asked.laid_out.size,
-        layout=found.asked.laid_out.layout,
-        training=_judged(found.asked.memory, cannot_run),
-        offload=found.offload,
-        gradient_compression=found.compressed,
-        host_memory=found.host_memory,
-        **(dict(run) | {"targets": weighed.held(checks)}),
+        model=ModelSize.of(layout.model, layout.checkpoint_layout),
+        checkpoint=layout.checkpoint_layout.size,
+        layout=layout.checkpoint_layout.layout,
+        training=memory,
+        offload=results.offload,
+        gradient_compression=results.gradient_compression,
+        host_memory=results.host_memory,
+        **(dict(run) | {"targets": weighed.add_to(checks)}),
         schema_version=scenario.schema_version,
-        publication=found.publication,
+        publication=results.publication,
         needed_together=together,
         targets_beyond_storage=beyond,
         run_length=_run_length(scenario, run),
-        provenance=provenance_of(scenario, found.storage),
-        prediction_intervals=intervals(found.storage, found.asked.demands, run),
+        job_limits=limits,
+        provenance=provenance_of(scenario, results.storage),
+        prediction_intervals=intervals,
         assumptions=assumptions,
         headline=weighed.headline,
         guesses=weighed.guesses,
-        warnings=[*_warnings(found, cannot_run), *guess_warnings(found.asked, assumptions)],
+        guessed_ranges=weighed.ranges,
+        warnings=[*_warnings(results, cannot_run, limits), *guess_warnings(layout, assumptions)],
     )
 
 
-def laid_out(scenario: Scenario | Mapping[str, Any]) -> LaidOutScenario:
-    """A Scenario, or one as JSON has it, in the best layout that fits where it leaves that open.
+class ScenarioWithLayout(NamedTuple):
+    """Scenario with all its degrees, and how the degrees that it left open were chosen."""
+
+    scenario: Scenario
+    assumed: list[Assumption]
+    """The layout and what it was judged by; empty where nothing was left open."""
+    nothing_fits: CannotRun | None = None
+    """Set where no layout fits, and the scenario has the one that needs least memory."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about the chosen layout, for a report that has no assumptions."""
+        return [*self._misfit, *(f"Assumed: {each.sentence}" for each in self.assumed)]
+
+    @property
+    def judged_by(self) -> list[str]:
+        """Warnings about the choice without the layout itself, for a report that shows the layout."""
+        others = (each for each in self.assumed if each.field != "parallelism")
+        return [*self._misfit, *(f"Assumed: {each.sentence}" for each in others)]
+
+    def answer(self, *, progress: Callable[[float], None] | None = None) -> SizingReport:
+        """Answer the scenario as `answer` does, with the choice of its layout among the assumptions."""
+        return answer(self.scenario, assumed=self.assumed, nothing_fits=self.nothing_fits, progress=progress)
+
+    @property
+    def _misfit(self) -> list[str]:
+        return [self.nothing_fits.sentence] if self.nothing_fits else []
+
+
+def find_layout(scenario: Scenario | Mapping[str, Any]) -> ScenarioWithLayout:
+    """Put a Scenario, or one as a JSON document, into the best layout that fits where it leaves the layout open.
 
     Raises InvalidInput where a field breaks a rule or no degrees multiply to the GPUs.
     """
-    from sizing.explore.layouts.best import laid_out_document, laid_out_scenario  # noqa: PLC0415 - few need the search
+    from sizing.questions.layouts.best import lay_out_document, lay_out_scenario  # noqa: PLC0415 - few need the search
 
-    return laid_out_scenario(scenario) if isinstance(scenario, Scenario) else laid_out_document(scenario)
-
-
-def _judged(memory: GpuMemory, cannot_run: CannotRun | None) -> GpuMemory:
-    """With the verdict, where the layout cannot run."""
-    if cannot_run is None or not cannot_run.is_sure:
-        return memory
-    return memory.model_copy(update={"cannot_run": cannot_run.because, "remedy": cannot_run.remedy})
+    return lay_out_scenario(scenario) if isinstance(scenario, Scenario) else lay_out_document(scenario)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What each step of the calculation found for a scenario: the rest of its report says how to read that."""
+class _Results:
+    """Results of each step of the calculation for a scenario, from which the report is made."""
 
     scenario: Scenario
-    asked: SizedLayout
+    layout: SizedLayout
     storage: ResolvedStorage | None
     inputs: RunInputs
     offload: Offloaded | None
-    compressed: CompressedGradients | None
+    gradient_compression: CompressedGradients | None
     host_memory: HostMemory
     run: RunReport
     publication: Published | None
 
 
-def _found(scenario: Scenario) -> _Found:
-    asked, storage, inputs = sized(scenario), resolve_storage(scenario.storage), scenario.run_inputs
-    off = _offloaded(with_rate_of_link(scenario), asked)
-    return _Found(
+def _compute_results(scenario: Scenario) -> _Results:
+    layout, storage, inputs = size_layout(scenario), resolve_storage(scenario.storage), scenario.run_inputs
+    copy_rate = layout.workload.copy_bytes_per_second
+    offload = offload_of(
+        with_rate_of_link(scenario).training,
+        scenario.parallelism,
+        checkpoint_layout=layout.checkpoint_layout,
+        model=layout.model,
+        node=layout.node,
+        link_bytes_per_second=None if copy_rate is None else float(copy_rate),  # as copies of saves
+        uncopied_fraction=1.0 - float(layout.workload.write.linked_over_copied),
+    )
+    return _Results(
         scenario=scenario,
-        asked=asked,
+        layout=layout,
         storage=storage,
         inputs=inputs,
-        offload=off,
-        compressed=compressed_gradients(scenario.training, scenario.parallelism, laid_out=asked.laid_out),
-        host_memory=host_memory(
-            asked.laid_out,
-            node=asked.node,
-            checkpoint=scenario.checkpoint,
-            offloaded_bytes=off.host_bytes if off else 0,
+        offload=offload,
+        gradient_compression=compressed_gradients(
+            scenario.training, scenario.parallelism, checkpoint_layout=layout.checkpoint_layout
         ),
-        run=evaluate(asked.demands, inputs).report,
-        publication=_published(scenario, asked, storage),
+        host_memory=host_memory(
+            layout.checkpoint_layout,
+            scenario.parallelism,
+            node=layout.node,
+            checkpoint=scenario.checkpoint,
+            plan=layout.workload.restores[scenario.checkpoint.restore],
+            offloaded_bytes=offload.host_bytes if offload else 0,
+        ),
+        run=evaluate(layout.workload, inputs).report,
+        publication=_publication(scenario, layout, storage),
     )
 
 
-def _offloaded(scenario: Scenario, asked: SizedLayout) -> Offloaded | None:
-    """What lies off the GPU, where the scenario says so; copies take the rate of those of saves."""
-    return offloaded(
-        scenario.training,
-        scenario.parallelism,
-        laid_out=asked.laid_out,
-        model=asked.model,
-        node=asked.node,
-        link_bytes_per_second=asked.demands.copy_bytes_per_second,
-        uncopied_fraction=1.0 - float(asked.demands.write.linked_over_copied),
+def _job_limits(results: _Results, write_interval: tuple[float, float] | None) -> list[JobLimit]:
+    """Return the `job_limits` block of the report; `write_interval` holds nine of ten saves, where it is known."""
+    scenario, layout, storage = results.scenario, results.layout, results.storage
+    reliability = scenario.reliability
+    demand = layout.workload.write
+    given = None if storage is None else storage.profile.write.planning_seconds_per_rank
+    per_rank = demand.planning_seconds_per_rank if given is None else given
+    planning = float(demand.num_planned_ranks) * float(per_rank)
+    return job_limits(
+        LimitInputs(
+            checkpoint_layout=layout.checkpoint_layout,
+            parallelism=scenario.parallelism,
+            framework=FRAMEWORKS[scenario.training.framework],
+            checkpoint=scenario.checkpoint,
+            node=layout.node.spec,
+            run=results.run,
+            gpu_memory=layout.memory,
+            host_memory=results.host_memory,
+            planning_seconds=planning,
+            is_storage_in_nodes=storage is not None and storage.is_in_nodes,
+            preemption=reliability.preemption if reliability else None,
+            write_high_seconds=write_interval[1] if write_interval else None,
+        )
     )
 
 
 def _run_length(scenario: Scenario, run: RunReport) -> RunLength | None:
-    """The whole run, at the interval at which it saves and with the share of the time that is useful."""
-    stalled = run.overhead.fraction
+    """Return the `run_length` block of the report, at the run's interval and with its useful share of the time."""
     useful = run.shares.useful_fraction
-    return run_length(
-        scenario.training,
-        interval_seconds=scenario.checkpoint.interval_seconds,
-        useful_fraction=(None if stalled is None else 1.0 - stalled) if useful is None else useful,
-    )
+    if useful is None and run.overhead.fraction is not None:
+        useful = 1.0 - run.overhead.fraction
+    return run_length(scenario.training, interval_seconds=scenario.checkpoint.interval_seconds, useful_fraction=useful)
 
 
-def _steps_beside(found: _Found) -> Iterator[tuple[str, Steps]]:
-    """What moves beside saves and restores, by its name in a sentence."""
-    export, models, demands = found.inputs.checkpoint.export, found.scenario.training.reinforcement, found.asked.demands
-    if export is not None:
-        yield "export", export_steps(export, demands)
-    if models is not None and models.publication is not None and found.publication is not None:
-        num_bytes = found.publication.replica_bytes
-        yield "publication", publication_steps(models.publication, demands, num_bytes)
-
-
-def _published(scenario: Scenario, asked: SizedLayout, storage: ResolvedStorage | None) -> Published | None:
-    """What goes to inference, where the scenario says so."""
+def _publication(scenario: Scenario, layout: SizedLayout, storage: ResolvedStorage | None) -> Published | None:
+    """Return the `publication` block of the report, where weights go to inference."""
     models = scenario.training.reinforcement
     publication = models.publication if models else None
-    num_bytes = weights_bytes(asked.model.inventory, publication.dtype) if publication else 0
-    profile = storage.profile if storage else None
-    return published(publication, profile, demands=asked.demands, weights_bytes=num_bytes)
+    if publication is None:
+        return None
+    is_sharded = layout.checkpoint_layout.sharding.weights.dense > 1 or scenario.parallelism.model_parallel_size > 1
+    weights = SentWeights.of(publication, layout.model.inventory, is_sharded=is_sharded)
+    return publication_of(publication, storage.profile if storage else None, workload=layout.workload, weights=weights)
 
 
-def _assumptions(found: _Found) -> Iterator[Assumption]:
-    """Every value that the answer uses and that the scenario did not state, in the order of the steps."""
-    scenario, asked = found.scenario, found.asked
-    yield from (priced(used, found.run.capacity) for used in scenario.assumptions)
-    yield from asked.model.assumptions
-    yield from asked.node.assumptions
-    yield from asked.laid_out.assumptions
+def _assumptions(results: _Results) -> Iterator[Assumption]:
+    """Yield every value that the answer uses and the scenario did not state, in the order of the steps."""
+    scenario, layout = results.scenario, results.layout
+    yield from (with_further_bytes(default, results.run.capacity) for default in scenario.assumptions)
+    if scenario.names_no_gpus:
+        yield Assumption(field=NUM_GPUS, value=1, reason="neither GPUs nor degrees are given")
+    yield from layout.model.assumptions
+    yield from layout.node.assumptions
+    yield from layout.checkpoint_layout.assumptions
     yield from execution_assumptions(scenario.training, scenario.parallelism)
-    yield from run_assumptions(asked.demands, found.inputs)
+    yield from _step_assumptions(results)
+    yield from run_assumptions(layout.workload, results.inputs)
+    models = scenario.training.reinforcement
+    yield from publication_assumptions(models.publication if models else None, results.publication)
 
 
-def _base_warnings(adapters: Adapters | None, asked: SizedLayout) -> Iterator[str]:
-    """That a checkpoint of adapters alone needs the weights of the model beside it."""
+def _step_assumptions(results: _Results) -> Iterator[Assumption]:
+    """Yield what the time of a step takes to be achieved and to be hidden by computing, where there is such a time."""
+    scenario, layout = results.scenario, results.layout
+    execution = execution_of(scenario.training, scenario.parallelism) if layout.memory.step else None
+    if execution is not None:
+        yield from rate_assumptions(scenario.training, layout.node.spec.gpu or "")
+        yield from overlap_assumptions(
+            scenario.training,
+            scenario.parallelism,
+            schedule=execution.schedule,
+            gathers=layout.checkpoint_layout.sharding.gathers,
+        )
+
+
+def _adapter_warnings(adapters: Adapters | None, model: ResolvedModel) -> Iterator[str]:
+    """Warn that a checkpoint of adapters alone needs the weights of the model beside it."""
     if adapters is not None and not adapters.save_base:
-        base = decimal_bytes_text(weights_bytes(asked.model.inventory, "bf16"))
+        base = decimal_bytes_text(weights_bytes(model.inventory, "bf16"))
         yield (
             f"The checkpoint holds the adapters alone. A restart reads the frozen weights too, {base} in bf16 for each "
             "replica, which no restore time here counts: add that to reliability.relaunch_seconds, or save them with "
@@ -299,23 +390,38 @@ def _base_warnings(adapters: Adapters | None, asked: SizedLayout) -> Iterator[st
         )
 
 
-def _warnings(found: _Found, cannot_run: CannotRun | None) -> Iterator[str]:
-    """What a reader must know before believing the figures, in the order of the steps."""
-    scenario, storage, run = found.scenario, found.storage, found.run
-    asked, demands, layout = found.asked, found.asked.demands, found.asked.laid_out.on_nodes
+def _transfers_beside(results: _Results) -> Iterator[tuple[str, Steps]]:
+    """Yield the transfers that run beside saves and restores, with their names for a sentence."""
+    export, models = results.inputs.checkpoint.export, results.scenario.training.reinforcement
+    if export is not None:
+        yield "export", export_steps(export, results.layout.workload)
+    if models is not None and models.publication is not None and results.publication is not None:
+        num_bytes = results.publication.replica_bytes
+        yield "publication", publication_steps(models.publication, results.layout.workload, num_bytes)
+
+
+def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[JobLimit]) -> Iterator[str]:
+    """Yield what a reader must know before believing the figures, in the order of the steps."""
+    scenario, storage, run, checkpoint = results.scenario, results.storage, results.run, results.scenario.checkpoint
+    model, node, checkpoint_layout = results.layout.model, results.layout.node, results.layout.checkpoint_layout
+    workload, on_nodes, beside = results.layout.workload, checkpoint_layout.on_nodes, dict(_transfers_beside(results))
     yield from scenario.version_warnings
-    yield from size_warnings(asked.laid_out.size)
-    yield from _base_warnings(scenario.training.adapters, asked)
+    yield from model.warnings
+    yield from size_warnings(checkpoint_layout.size)
+    yield from _adapter_warnings(scenario.training.adapters, model)
     yield from [cannot_run.sentence] if cannot_run else []
-    yield from asked.memory_warnings
-    yield from offload_warnings(found.offload, mode=scenario.checkpoint.mode)
-    yield from compression_warnings(found.compressed, total_bytes=asked.laid_out.size.total_bytes)
-    yield from host_memory_warnings(found.host_memory)
-    checkpoint, beside = scenario.checkpoint, dict(_steps_beside(found))
-    yield from node_warnings(storage, node=asked.node, demands=demands, checkpoint=checkpoint, beside=beside)
-    yield from measurement_warnings(storage, layout=layout)
-    yield from calibration_warnings(storage, demands, strategy=run.restore.strategy)
-    restored = demands.steps(scenario.checkpoint.restore)
-    yield from needed_warnings(run.required.file_system_rates, storage, node=asked.node, steps=restored)
-    yield from run_warnings(run, found.inputs, demands=demands, layout=layout)
-    yield from publication_warnings(found.publication)
+    yield from results.layout.memory_warnings
+    yield from offload_warnings(results.offload, mode=checkpoint.mode)
+    yield from compression_warnings(results.gradient_compression, total_bytes=checkpoint_layout.size.total_bytes)
+    yield from host_memory_warnings(results.host_memory)
+    told: tuple[JobLimitName, ...] = ("host-memory",)
+    if cannot_run is not None or results.layout.memory.fits is False:
+        told = (*told, "gpu-memory")
+    yield from job_limit_warnings(limits, told=told)
+    yield from node_warnings(storage, node=node, workload=workload, checkpoint=checkpoint, beside=beside)
+    yield from measurement_warnings(storage, layout=on_nodes)
+    yield from calibration_warnings(storage, workload, strategy=run.restore.strategy)
+    restore_steps = workload.steps(checkpoint.restore)
+    yield from needed_warnings(run.required.file_system_rates, storage, node=node, steps=restore_steps)
+    yield from run_warnings(run, results.inputs, workload=workload, layout=on_nodes)
+    yield from publication_warnings(results.publication)

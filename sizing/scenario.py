@@ -1,27 +1,32 @@
-"""The question: one Scenario, composed of a block per step of the calculation."""
+"""A Scenario: the question to size, composed of a block for each step of the calculation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from sizing.cluster import Cluster
-from sizing.errors import explain
+from sizing.field_paths import with_fields
+from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks.registry import defaults_of_framework, list_not_taken, shipped_defaults
 from sizing.layout import Parallelism
-from sizing.layout.framework_defaults import defaults_of_framework, not_taken, shipped
 from sizing.model import Model
+from sizing.printed_numbers import validate_as_printed
 from sizing.provenance import Assumption, defaults_used
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Costs
 from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
+from sizing.run.interval_steps import STEP_UNKNOWN, interval_of_steps
 from sizing.run.retention import Retention
 from sizing.run.targets import Targets
-from sizing.schema_versions import SCHEMA_VERSION, as_left_open, defaults_then, fields_changed_since, with_values
+from sizing.schema_versions import SCHEMA_VERSION, defaults_then, fields_changed_since, mark_left_open
 from sizing.state import Training
 from sizing.storage.storage import Storage, resolve_storage
+from sizing.strict_model import StrictModel
+from sizing.units import seconds_text
 
 REFERENCE_SCENARIO: dict[str, Any] = {
     "model": {"preset": "megatron-1t"},
@@ -42,13 +47,18 @@ REFERENCE_SCENARIO: dict[str, Any] = {
 FIRST_SCENARIO: dict[str, Any] = REFERENCE_SCENARIO | {
     "reliability": {"failures_per_node_day": REFERENCE_SCENARIO["reliability"]["failures_per_node_day"]}
 }
-"""The same run with the way back as assumed, which the publication leaves out: what people see first."""
+"""The same run with assumed times of detection and relaunch, which the publication leaves out. People see it first."""
+
+INTERVAL = "checkpoint.interval_seconds"
+
+NUM_GPUS = "cluster.num_gpus"
+"""Field that is assumed to be 1 where a scenario `names_no_gpus`."""
 
 
-class Scenario(BaseModel):
+class Scenario(StrictModel):
     """What is trained, how, on what, saved how often, to which storage. Only `model` is required."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SCENARIO]})
+    model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SCENARIO]})
 
     model: Model = Field(
         description="What is trained: a published model, an architecture, a config.json, a list of tensors, or a count."
@@ -96,7 +106,7 @@ class Scenario(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _with_defaults_of_its_version(cls, document: object, validated: ModelWrapValidatorHandler[Self]) -> Self:
-        """A document is read with the defaults of its framework, one of an earlier version with those of its time."""
+        """Read a document with the defaults of its framework and of its schema version."""
         if not isinstance(document, Mapping):
             return validated(document)
         always_there = [name for name, field in cls.model_fields.items() if field.default_factory is not None]
@@ -104,56 +114,87 @@ class Scenario(BaseModel):
         version = document.get("schema_version")
         if isinstance(version, int) and version < SCHEMA_VERSION:
             then |= defaults_then(document, version, always_there=always_there)
+        if (seconds := interval_of_steps(document)) is not None:
+            then[INTERVAL] = seconds
         if not then:
             return validated(document)
-        scenario = validated(with_values(document, then))
-        as_left_open(scenario, document, then)
+        scenario = validated(with_fields(document, then))
+        mark_left_open(scenario, document, then)
         return scenario
 
     @property
     def assumptions(self) -> Iterator[Assumption]:
-        """Every default that took effect; the version that decides them is no assumption."""
+        """Every default that took effect. The schema version that decides them is no assumption."""
         former = fields_changed_since(self.schema_version)
-        settings = {(each.field, each.value): each.setting for each in shipped(self.training.framework)}
-        for used in defaults_used(self):
-            setting = settings.get((used.field, used.value)) if isinstance(used.value, str | int) else None
-            if setting is not None:
-                yield used.model_copy(update={"reason": f"default of {self.training.framework}, {setting}"})
-            elif used.field in former:
-                yield used.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
-            elif used.field != "schema_version":
-                yield used
-        yield from not_taken(self)
+        settings = {(each.field, each.value): each.setting for each in shipped_defaults(self.training.framework)}
+        for default in defaults_used(self):
+            is_plain = isinstance(default.value, str | int | float)
+            setting = settings.get((default.field, default.value)) if is_plain else None
+            if default.field == INTERVAL and self.checkpoint.interval_steps is not None:
+                yield default.model_copy(update={"reason": self._interval_reason})
+            elif setting is not None:
+                yield default.model_copy(update={"reason": f"default of {self.training.framework}, {setting}"})
+            elif default.field in former:
+                yield default.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
+            elif default.field != "schema_version":
+                yield default
+        yield from list_not_taken(self)
 
     @property
     def version_warnings(self) -> Iterator[str]:
-        """What a reader must know of defaults that have changed since the scenario was made."""
+        """Warnings about defaults that have changed since the scenario was made."""
         former = fields_changed_since(self.schema_version)
         if not former:
             return
-        kept = [used.field for used in self.assumptions if used.field in former]
-        if kept:
+        fields = [default.field for default in self.assumptions if default.field in former]
+        if fields:
             yield (
-                f"Not today's defaults but those of schema version {self.schema_version} hold for {', '.join(kept)}. "
+                f"Not today's defaults but those of schema version {self.schema_version} hold for {', '.join(fields)}. "
                 f"Give these fields, or schema_version {SCHEMA_VERSION}, for an answer of today"
             )
 
     @property
+    def _interval_reason(self) -> str:
+        steps, seconds = self.checkpoint.interval_steps, self.training.step_seconds
+        return STEP_UNKNOWN.format(steps=steps) if seconds is None else f"{steps:,} steps of {seconds_text(seconds)}"
+
+    @property
+    def leaves_interval_open(self) -> bool:
+        """Whether the scenario gives its interval in steps, and the time of a step must be computed for it."""
+        counts = self.checkpoint.interval_steps is not None and self.training.step_seconds is None
+        return counts and "interval_seconds" not in self.checkpoint.model_fields_set
+
+    @property
+    def times_interval(self) -> bool:
+        """Whether the interval is so many steps of a known time."""
+        is_known = self.training.step_seconds is not None or "interval_seconds" in self.checkpoint.model_fields_set
+        return self.checkpoint.interval_steps is not None and is_known
+
+    @property
     def leaves_degrees_open(self) -> bool:
-        """Whether it says on how many GPUs it runs, and not how they share the model."""
+        """Whether the scenario gives the number of GPUs but not how they share the model."""
         degrees, num_gpus = self.parallelism, self.cluster.num_gpus
         return num_gpus is not None and "data" not in degrees.model_fields_set and degrees.num_gpus != num_gpus
 
     @property
+    def names_no_gpus(self) -> bool:
+        """Whether the scenario gives neither a number of GPUs nor degrees of parallelism."""
+        is_cluster_open = self.cluster.num_gpus is None and not self.cluster.nodes
+        return is_cluster_open and not self.parallelism.model_fields_set
+
+    @property
     def run_inputs(self) -> RunInputs:
-        """What the steps after the layout take."""
+        """Inputs of the steps after the layout."""
         storage = resolve_storage(self.storage)
         profile = storage.profile if storage else None
-        return RunInputs(self.checkpoint, profile, self.reliability, self.retention, self.targets, self.costs)
+        deletion = FRAMEWORKS[self.training.framework].retention.deletes
+        return RunInputs(
+            self.checkpoint, profile, self.reliability, self.retention, self.targets, self.costs, deletion=deletion
+        )
 
 
 def open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The degrees that a document gives, and its GPUs; None where it does not leave open how they share the model."""
+    """Return the degrees and the number of GPUs of a document; the latter None where the degrees are complete."""
     degrees, cluster = document.get("parallelism", {}), document.get("cluster")
     if not isinstance(degrees, dict) or not isinstance(cluster, dict) or "data" in degrees:
         return {}, None
@@ -161,11 +202,8 @@ def open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def scenario_from(document: object) -> Scenario:
-    """The Scenario that a parsed JSON or YAML document describes.
+    """Read a Scenario from a parsed JSON or YAML document.
 
     Raises InvalidInput with one problem for each field that breaks a rule.
     """
-    try:
-        return Scenario.model_validate(document)
-    except ValidationError as error:
-        raise explain(error, Scenario) from None
+    return validate_as_printed(Scenario, document)

@@ -1,4 +1,4 @@
-"""Names as people type them: case and separators do not count, and a name that is not known is told the nearest."""
+"""Names as people type them: case and separators do not count. The nearest names are suggested for an unknown one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEPARATORS = r"[\s._-]+"
 
 
 def known_spelling(name: str, known: Collection[str]) -> str | None:
-    """The one known name that differs from `name` in case and separators at most; None where there is none or several.
+    """Return the one known name that differs from `name` only in case and separators; None for none or several.
 
     An organisation before a slash, as model hubs write it, does not count either.
 
@@ -25,13 +25,13 @@ def known_spelling(name: str, known: Collection[str]) -> str | None:
     """
     if name in known:
         return name
-    wanted = _key(_without_organisation(name))
-    found = [candidate for candidate in known if _key(candidate) == wanted]
-    return found[0] if len(found) == 1 else None
+    key = _key(_without_organisation(name))
+    matches = [candidate for candidate in known if _key(candidate) == key]
+    return matches[0] if len(matches) == 1 else None
 
 
 def fitting(name: str, known: Collection[str]) -> list[str]:
-    """The known names that have every part of `name`; a number right behind letters is a part of its own.
+    """List the known names that have every part of `name`. A number right behind letters is a part of its own.
 
     >>> fitting("Llama 8b", ["llama-3-8b", "llama-3.1-8b", "llama-3-70b"])
     ['llama-3-8b', 'llama-3.1-8b']
@@ -43,7 +43,7 @@ def fitting(name: str, known: Collection[str]) -> list[str]:
 
 
 def has_all_of(words: str, text: str) -> bool:
-    """Whether each of some words, parted by spaces, stands somewhere in a text.
+    """Tell whether each of some words, separated by spaces, stands somewhere in a text.
 
     >>> has_all_of("Llama 405", "llama-3.1-405b"), has_all_of("opt13", "opt-1.3b")
     (True, False)
@@ -52,7 +52,7 @@ def has_all_of(words: str, text: str) -> bool:
 
 
 def nearest(name: str, known: Collection[str], *, max_names: int, min_alike: float = 0.6) -> list[str]:
-    """The known names most like `name`, the nearest first; none where none is like it.
+    """List the known names most like `name`, the nearest first; empty where none is like it.
 
     Letters that only changed places are nearer than any that are missing. Args: `min_alike`, the fraction of the
     letters of both that must stand in the same order.
@@ -60,14 +60,14 @@ def nearest(name: str, known: Collection[str], *, max_names: int, min_alike: flo
     >>> nearest("modles", ["models", "nodes", "storage"], max_names=1), nearest("modle", ["mode", "model"], max_names=1)
     (['models'], ['model'])
     """
-    by_key, wanted = {_key(candidate): candidate for candidate in known}, _key(_without_organisation(name))
-    swapped = [key for key in by_key if sorted(key) == sorted(wanted)]
-    alike = dict.fromkeys(swapped + difflib.get_close_matches(wanted, by_key, n=max_names, cutoff=min_alike))
+    by_key, own_key = {_key(candidate): candidate for candidate in known}, _key(_without_organisation(name))
+    swapped = [key for key in by_key if sorted(key) == sorted(own_key)]
+    alike = dict.fromkeys(swapped + difflib.get_close_matches(own_key, by_key, n=max_names, cutoff=min_alike))
     return [by_key[key] for key in alike][:max_names]
 
 
 class _AnySpelling:
-    """For the annotation of a Literal of names: a text that spells one of them otherwise becomes that name."""
+    """Annotation of a Literal of names: a text that spells one of them otherwise becomes that name."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         names = get_args(source)
@@ -83,7 +83,7 @@ AnySpelling = Annotated[_Name, _AnySpelling()]
 
 
 def _key(name: str) -> str:
-    """What two spellings of a name have in common. Digits stay apart: opt-1.3b is not opt-13b.
+    """Return what two spellings of a name have in common. Digits stay apart: opt-1.3b is not opt-13b.
 
     >>> _key("OPT 1.3B"), _key("opt-13b"), _key("DGX-H200")
     ('opt1.3b', 'opt13b', 'dgxh200')

@@ -1,4 +1,4 @@
-"""Tables for spreadsheets: CSV in which no text is a formula."""
+"""Tables for spreadsheets: CSV in which no text can run as a formula."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Output(Protocol):
 
 
 def guarded(value: Any) -> Any:
-    """A cell: a text that a spreadsheet would run gets an apostrophe before it; all else, numbers too, is what it is.
+    """Put an apostrophe before a text that a spreadsheet would run. Numbers and other values stay unchanged.
 
     >>> guarded("=HYPERLINK(1)"), guarded("gpt2"), guarded(-1.5)
     ("'=HYPERLINK(1)", 'gpt2', -1.5)
@@ -24,7 +24,7 @@ def guarded(value: Any) -> Any:
 
 
 class TableWriter:
-    """Writes rows as CSV; what is None is empty."""
+    """Writer of rows as CSV; None becomes an empty cell."""
 
     def __init__(self, out: _Output, *, line_end: str = "\n") -> None:
         self._csv = csv.writer(out, lineterminator=line_end)
@@ -34,5 +34,5 @@ class TableWriter:
         self._csv.writerow(map(guarded, cells))
 
     def rows(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Write many."""
+        """Write several rows."""
         self._csv.writerows(map(guarded, cells) for cells in rows)

@@ -12,16 +12,26 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import hypothesis
+import hypothesis.internal.conjecture.engine
 import pytest
 
+from tests.examples import FEWER
 from tests.testbed.file_systems import disk
 from tests.testbed.processes import Unavailable, need, need_root
 
 _Part = TypeVar("_Part")
 
-# An example may take as long as a busy machine makes it, and so may making one up.
-hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("untimed")
+# An example may take as long as a busy machine makes it, and so may making one up. The default run draws the same
+# examples each time. `make test-exhaustive` loads "fresh" and draws new ones, with CI=true too, where Hypothesis would repeat
+# its own; what fails there prints a line `@reproduce_failure(...)`, which put above the test repeats it.
+hypothesis.settings.register_profile(
+    "fresh", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True, derandomize=False
+)
+_fresh = hypothesis.settings.get_profile("fresh")
+hypothesis.settings.register_profile("repeatable", _fresh, derandomize=True, max_examples=_fresh.max_examples // FEWER)
+hypothesis.settings.load_profile("repeatable")
+# A counterexample that is not the smallest is worth more than five minutes of a run that has failed already.
+hypothesis.internal.conjecture.engine.MAX_SHRINKING_SECONDS = 20
 
 
 # What collecting makes stays: looking through it for garbage, again and again, took an eighth of the time.
@@ -72,7 +82,7 @@ def pytest_collection_finish() -> None:
 
 
 def _minutes(item: pytest.Item) -> float:
-    mark = item.get_closest_marker("long")
+    mark = item.get_closest_marker("exhaustive") or item.get_closest_marker("long")
     return float(mark.kwargs.get("minutes", 0)) if mark else 0.0
 
 
@@ -110,6 +120,13 @@ def fio() -> None:
 
 
 @pytest.fixture
+def strace() -> None:
+    """Whether the tool by which the kernel answers with errors is here."""
+    with _skipped_where_unavailable():
+        need("strace")
+
+
+@pytest.fixture
 def small_filesystem(tmp_path: Path, testbed: Testbed) -> Path:
     """An ext4 file system of 64 MiB on a loop device, to be filled."""
     return testbed(disk(tmp_path, num_bytes=64 << 20)).path
@@ -131,3 +148,14 @@ def _skipped_where_unavailable() -> Iterator[None]:
         if os.environ.get("CI") == "true":
             pytest.fail(str(reason))
         pytest.skip(str(reason))
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Handlers of signals as they were: a run of the agent in this process ignores them at its end, as would all that
+    is started after it.
+    """
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)

@@ -13,12 +13,18 @@ import pytest
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("sizing", "service_client", "io_bench", "service")
+PACKAGES = ("sizing", "service_client", "io_bench", "mcp_server", "service")
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 REFUSALS = [contract for contract in CONTRACTS if contract["type"] == "forbidden"]
-ARITHMETIC, EDGE, SERVICE = REFUSALS
-LINTED_IN = {"sizing.units.writing": ARITHMETIC, "sizing.storage.profile": EDGE, "service.settings": SERVICE}
+FOLDERS_OF_QUESTIONS, PROGRAMS, SILENT, ARITHMETIC, EDGE, SERVICE = REFUSALS
+LINTED_IN = {
+    "io_bench.host": PROGRAMS,
+    "service.answers.quick": SILENT,
+    "sizing.units.writing": ARITHMETIC,
+    "sizing.storage.profile": EDGE,
+    "service.settings": SERVICE,
+}
 """A module under each of these contracts, which gets all imports that it forbids."""
 
 NOT_ARITHMETIC = {
@@ -33,29 +39,31 @@ NOT_ARITHMETIC = {
 }
 """What no contract may take from its list."""
 FILES_OF_THE_USER = {"glob", "io", "os", "pathlib", "shutil", "sys", "tempfile", "zipfile"}
-EDGE_ROOMS = {"charts", "checkpoint_files", "cli"}
-"""The rooms of sizing that may read them."""
+EDGE_ROOMS = {"checkpoint_files", "cli", "loading", "terminal"}
+"""Rooms of sizing that may read them; `loading` has no files, and counts the modules of `sys`."""
 
 FORBIDDEN = (
     *((module, imported) for module, contract in LINTED_IN.items() for imported in contract["forbidden_modules"]),
-    ("sizing.model.inventory", "sizing.charts"),
-    ("sizing.explore.sweeps.front", "sizing.explore.layouts.search"),
+    ("sizing.model.inventory", "sizing.present.chart"),
+    ("sizing.questions.sweep.table", "sizing.questions.layouts.search"),
+    ("sizing.cli.questions", "sizing.questions.sweep.answer"),
+    ("service.routes.questions", "sizing.questions.decide.request"),
     ("service.app", "io_bench.errors"),
     ("io_bench.errors", "service.errors"),
     ("service_client.documents", "service.errors"),
     ("service.errors", "service.settings"),
     ("service.http.accept", "service.routes.runs"),
     ("service.database.names", "service.http.problems"),
-    ("service.middleware.head", "service.routes.health"),
-    ("io_bench.payload.device", "io_bench.campaign.run"),
-    ("io_bench.target.lifecycle.places", "io_bench.preflight.probe"),
-    ("io_bench.target.directory.run_directory", "io_bench.target.object_store.store"),
-    ("io_bench.target.transfer", "io_bench.target.lifecycle.heartbeat"),
+    ("service.middleware.responses", "service.routes.health"),
+    ("io_bench.payload.device", "io_bench.commands.run"),
+    ("io_bench.target.places", "io_bench.checks.preflight_checks"),
+    ("io_bench.target.directory", "io_bench.target.object_store.store"),
+    ("io_bench.target.target", "io_bench.target.places"),
 )
-CIRCLES = (("service.compute.worker", "service.compute.pool"), ("io_bench.engines.dcp", "io_bench.engines.async_dcp"))
+CIRCLES = (("service.compute.worker", "service.compute.pool"), ("io_bench.engines.dcp_streams", "io_bench.engines.dcp"))
 """Imports inside a room that turn the one that stands there into a circle."""
 
-EXHAUSTIVE = {"sizing", "sizing.layout", "sizing.run", "sizing.explore", "io_bench", "io_bench.target", "service"}
+EXHAUSTIVE = {"sizing", "sizing.layout", "sizing.run", "io_bench", "io_bench.target", "service"}
 UNLISTED = sorted(f"{container}.unlisted" for container in EXHAUSTIVE)
 """Modules that no contract names."""
 
@@ -95,6 +103,12 @@ def test_a_forbidden_import_is_refused(verdict: str, module: str, imported: str)
     assert re.search(rf"^\W+{re.escape(module)} -> {re.escape(imported)} ", verdict, re.MULTILINE)
 
 
+def test_the_folders_of_questions_are_kept_from_all_programs_and_from_each_other() -> None:
+    assert set(PACKAGES) - {"sizing"} <= set(FOLDERS_OF_QUESTIONS["source_modules"])
+    assert {"sizing.*", "sizing.questions.*"} <= set(FOLDERS_OF_QUESTIONS["source_modules"])
+    assert FOLDERS_OF_QUESTIONS["forbidden_modules"] == ["sizing.questions.*.*"]
+
+
 @pytest.mark.parametrize("kind", NOT_ARITHMETIC)
 def test_no_kind_of_module_leaves_the_list_of_what_is_not_arithmetic(kind: str) -> None:
     assert ARITHMETIC["source_modules"] == ["sizing"]
@@ -111,6 +125,16 @@ def test_all_rooms_of_sizing_but_the_edge_are_kept_from_the_files_of_the_user() 
 def test_the_service_and_its_client_are_kept_from_torch_and_the_machine() -> None:
     assert set(SERVICE["source_modules"]) == {"service", "service_client"}
     assert set(SERVICE["forbidden_modules"]) >= {"psutil", "safetensors", "torch", "transformers"}
+
+
+def test_no_other_program_is_let_to_the_command_line_of_sizing() -> None:
+    assert set(PROGRAMS["source_modules"]) == {"io_bench", "mcp_server", "service", "service_client"}
+    assert PROGRAMS["forbidden_modules"] == ["sizing.cli"]
+
+
+def test_processes_beside_a_program_are_kept_from_its_terminal() -> None:
+    assert {"service.compute", "io_bench.ranks"} <= set(SILENT["source_modules"])
+    assert "sizing.terminal" in SILENT["forbidden_modules"]
 
 
 @pytest.mark.parametrize(("module", "imported"), CIRCLES)

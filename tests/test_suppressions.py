@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("sizing", "io_bench", "service", "service_client", "tests", "scripts")
+FOLDERS = ("sizing", "io_bench", "mcp_server", "service", "service_client", "tests", "scripts")
 SUPPRESSION = re.compile(r"# (?:noqa|type: ignore)\b(?:\[[a-z, -]+\]|: [A-Z]+[0-9]+(?:, [A-Z]+[0-9]+)*)?(?P<rest>.*)")
 
 

@@ -11,27 +11,27 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from io_bench.payload import State
-from io_bench.timing.request_log import Requests
+from io_bench.target.request_log import Requests
 
 if TYPE_CHECKING:
     from io_bench.payload.device import Device
     from io_bench.payload.inventory import Inventory
     from io_bench.payload.payload import Payload
-    from io_bench.ranks.writers import Writers
-    from io_bench.target.run_files import RunFiles
+    from io_bench.ranks.process_group import Writers
+    from io_bench.target.target import RunFiles
 
 
 DEFAULT_BLOCK_BYTES = 8 << 20
-"""Of one request, where an engine is told nothing. On the disks tried 4 MiB were as fast; every thread holds two in
+"""Size of one request, where no flag sets it. On the disks tried 4 MiB were as fast; every thread holds two in
 memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What can be tuned; None leaves it to the engine.
+    """Settings of an engine; None leaves a setting to the engine.
 
     `block_bytes` is the size of one request to the storage, `num_threads` of one rank move data at once,
     `is_streamed` says that the payload is generated while it is written and never held as a whole.
@@ -44,7 +44,7 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """What one rank's part of a checkpoint will take.
+    """Files, bytes and memory of one rank's part of a checkpoint, fixed before the clock.
 
     `max_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
@@ -63,18 +63,19 @@ class EnginePlan:
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """What a rank that is lost may leave behind."""
+        """All files that a rank may leave behind when it dies, those with a passing name included."""
         return self.files + self.passing_files
 
 
 @dataclass(frozen=True, slots=True)
 class IoReport:
-    """How one rank's write or restore went, beside the time that it took.
+    """Report of an engine on one rank's write or restore, beside the time that it took.
 
     `is_direct`: the page cache was bypassed. `phase_seconds` is where the time went: plan, create, write,
     fsync, close, commit; open, read, close. `generator_wait_fraction` is the part of the writing threads' time that
     went into making the bytes. An asynchronous engine stalls training and then drains. `notices` are for
-    the result's warnings. `requests` is what the files saw of it.
+    the result's warnings. `requests` is what the files saw of it. `background_rate` is what ran beside the save, in its
+    units per second; None where nothing did.
     """
 
     is_direct: bool = False
@@ -84,46 +85,42 @@ class IoReport:
     drain_seconds: float | None = None
     notices: tuple[str, ...] = ()
     requests: Requests = field(default_factory=Requests)
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """What `dataclasses.asdict` made of it, after JSON."""
-        return cls(**{**row, "notices": tuple(row["notices"]), "requests": Requests.of(row["requests"])})
+    background_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore gave: the state dict, valid until the next restore; None for a streamed payload."""
+    """The state dict that a restore has read, valid until the next restore; None for a streamed payload."""
 
     state: State | None
     report: IoReport
 
 
 class Engine(Protocol):
-    """One way to write and restore. Errors of the operating system leave it as OSError."""
+    """A way to write a checkpoint and to restore it. Errors of the operating system leave it as OSError."""
 
     name: str
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
-        """The plan for one rank's state dict."""
+        """Plan the files, bytes and memory of one rank's state dict."""
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
-        """What is done once, on all writers and before any clock: layouts, buffers, process groups."""
+        """Prepare once, on all writers and before any clock: layouts, buffers, process groups."""
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create the files and write the payload; returns once it is durable."""
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """All that `write` does but the I/O: how fast this client could go."""
+        """Do all that `write` does but the I/O: how fast this client could go."""
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
-        """The state dict, every byte of it read into memory. Raises RunFailed where it is unreadable."""
+        """Read every byte of the state dict into memory. Raises RunFailed where it is unreadable."""
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
-        """Bytes of the files as they were written."""
+        """Count the bytes of the files as they were written."""
 
     def close(self) -> None:
-        """Let go of what `prepare` made. Never raises."""
+        """Release what `prepare` made. Never raises."""
 
 
 @runtime_checkable
@@ -131,12 +128,12 @@ class StreamingEngine(Engine, Protocol):
     """An engine that also takes a payload which is generated while it is written."""
 
     def holds(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> bool:
-        """Whether the files hold every byte of the payload: read again, and generated again."""
+        """Read the files again; whether they hold every byte of the payload, which is generated again."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """An engine in the table: the class of a module here, and for whom it is. Called, it makes the engine.
+    """A row of the table of engines: the class of a module here, and a summary for users. Called, it makes the engine.
 
     `is_streaming` says that it is a StreamingEngine, which the command line asks before torch is loaded; `needs_gpu`
     that it refuses to be prepared where torch sees none.
@@ -149,7 +146,7 @@ class EngineEntry:
     needs_gpu: bool = False
 
     def __call__(self, options: EngineOptions) -> Engine:
-        """The engine. Imports torch, which takes a second."""
+        """Make the engine. Imports torch, which takes a second."""
         module = importlib.import_module(f"{__name__}.{self.module}")
         engine: Engine = getattr(module, self.class_name)(options)
         return engine
@@ -160,14 +157,14 @@ ENGINES: Mapping[str, EngineEntry] = {
         "torch_save", "TorchSave", "one torch.save file per rank, through the page cache, in one thread"
     ),
     "direct": EngineEntry(
-        "direct.engine",
+        "direct",
         "Direct",
         "the same file with O_DIRECT and several threads: the bandwidth of the storage",
         is_streaming=True,
     ),
     "dcp": EngineEntry("dcp", "Dcp", "torch.distributed.checkpoint: what FSDP2 and Megatron's torch_dist write"),
     "async-dcp": EngineEntry(
-        "async_dcp", "AsyncDcp", "asynchronous DCP: training stalls for the copy only; stall and drain are separate"
+        "dcp", "AsyncDcp", "asynchronous DCP: training stalls for the copy only; stall and drain are separate"
     ),
     "tensor-files": EngineEntry(
         "tensor_files", "TensorFiles", "a torch.save file per tensor, each durable before the next: many small files"

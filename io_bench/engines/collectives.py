@@ -14,17 +14,18 @@ from typing import TypeVar
 from torch import distributed
 
 from io_bench.errors import RunFailed
-from io_bench.ranks.writers import Writers
+from io_bench.ranks.process_group import Writers
 
 _Made = TypeVar("_Made")
 
 
 class Collectives:
-    """Gloo between writers, who stand in it in their order."""
+    """A process group of gloo between writers, in their order."""
 
     def __init__(self, writers: Writers) -> None:
-        """Connect, on all writers. Raises RunFailed where they cannot, and what ProcessGroup.watched raises."""
+        """Connect, on all writers. Raises RunFailed where they cannot, and what ProcessGroup.watch raises."""
         self._writers = writers
+        self._num_running = 0
         store = writers.group.store_for_collectives()
 
         def connect() -> None:
@@ -39,9 +40,17 @@ class Collectives:
         self.run(connect, doing="connecting with gloo")
 
     def run(self, work: Callable[[], _Made], *, doing: str) -> _Made:
-        """What `work` returns. Raises what it raises, and RanksLost or PeerFailed where a peer is at fault."""
+        """Run `work`. Raises what it raises, and RanksLost or PeerFailed where a peer is at fault."""
+
+        def counted() -> _Made:
+            self._num_running += 1
+            try:
+                return work()
+            finally:
+                self._num_running -= 1
+
         try:
-            return self._writers.group.watched(work, doing=doing)
+            return self._writers.group.watch(counted, doing=doing)
         except RuntimeError as error:
             if "gloo" not in str(error):
                 raise
@@ -54,6 +63,6 @@ class Collectives:
         self._writers.group.blame(self._writers.ranks, doing=doing)
 
     def close(self) -> None:
-        """Let go of the connections."""
-        if distributed.is_initialized():
+        """Close the connections, unless work that was left behind is in them: that would abort the process."""
+        if self._num_running == 0 and distributed.is_initialized():
             distributed.destroy_process_group()

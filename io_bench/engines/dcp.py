@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import logging
+import time
 from collections.abc import Callable
 
 from torch.distributed import ProcessGroup
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse, async_save, save
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.collectives import Collectives
-from io_bench.engines.dcp_storage import METADATA, Reader, Writer
-from io_bench.engines.dcp_streams import FileStreams, Streams
+from io_bench.engines.dcp_streams import METADATA, FileStreams, Reader, Streams, Writer
 from io_bench.engines.phases import Phases
-from io_bench.engines.restore_buffers import buffers_like
 from io_bench.errors import RunFailed
 from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
-from io_bench.payload.payload import Payload
-from io_bench.ranks.writers import Writers
-from io_bench.target.run_files import RunFiles
+from io_bench.payload.payload import Payload, buffers_like
+from io_bench.ranks.process_group import Writers
+from io_bench.target.target import RunFiles
 
 _MAX_BYTES_PER_TENSOR = 4 * 1024
 """Its zip container in the .distcp file, 1,577 as measured, and its lines in .metadata, which grow with its name."""
 _MAX_FIXED_BYTES = 64 * 1024
-"""Of a rank: pickled values that are no tensors, and the beginning of .metadata."""
+"""Bytes of a rank beside its tensors: pickled values, and the beginning of .metadata."""
 _DEFAULT_THREADS = 1
-"""FileSystemWriter's own default."""
+"""Threads per rank by default, as FileSystemWriter has it."""
 
 
 class Dcp:
-    """DCP with its own writer, reader and planner, in a gloo group of all ranks.
+    """The engine of DCP, with a writer, reader and planner of its own, in a gloo group of all ranks.
 
     Each rank saves its state dict under a key of its own, as ranks that hold different tensors do, so that nothing
     is taken for a replica. With several threads, DCP writes a file for each.
@@ -44,10 +46,11 @@ class Dcp:
     def __init__(self, options: EngineOptions) -> None:
         """Takes the number of threads; the size of requests is DCP's."""
         self._num_threads = options.num_threads or _DEFAULT_THREADS
-        self._held = contextlib.ExitStack()
+        self._stack = contextlib.ExitStack()
+        logging.getLogger().addFilter(_is_not_of_dcp)  # DCP logs by the root logger
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
-        """One file per thread, and `.metadata` from rank 0.
+        """Plan a file for each thread, and `.metadata` on rank 0.
 
         It restores into tensors that are there, through a copy of one tensor at a time.
         """
@@ -66,42 +69,40 @@ class Dcp:
         """Connect the ranks, and make room for what is restored."""
         self._index, self._plan = writers.index, plan
         self._collectives = Collectives(writers)
-        self._held.callback(self._collectives.close)
+        self._stack.callback(self._collectives.close)
         self._restored = buffers_like(payload.state)
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Plan over all ranks, write and fsync the files, commit `.metadata`; fsync the directory."""
         streams = FileStreams(files)
         writer = Writer(streams, num_threads=self._num_threads)
-        self._together(lambda: self._save(self._keyed(payload.state, plan), writer), streams, doing="writing")
+        self._run_together(lambda: self._save(self._key_state(payload.state, plan), writer), streams, doing="writing")
         return IoReport(phase_seconds=_phase_seconds(writer, files))
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """The same over all ranks, planning and commit too, into files that take everything."""
+        """Save into files that take everything, over all ranks, with planning and commit."""
         streams = Streams()
         writer = Writer(streams, num_threads=self._num_threads)
-        state = self._keyed(payload.state, self._plan)
-        self._together(lambda: self._save(state, writer), streams, doing="discarding")
+        state = self._key_state(payload.state, self._plan)
+        self._run_together(lambda: self._save(state, writer), streams, doing="discarding")
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read every tensor into the one made for it."""
-        return self._read(files, self._restored, self._keyed(self._restored, plan), self._group)
+        return self._read(files, self._restored, self._key_state(self._restored, plan), self._group)
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
-        """The sizes of this rank's files, on rank 0 with `.metadata`."""
         return sum(map(files.num_bytes, plan.files))
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._held.close()
+        self._stack.close()
 
     @property
     def _group(self) -> ProcessGroup | None:
-        """Who saves together; None for all."""
+        """The ranks that save together; None for all."""
         return None
 
-    def _keyed(self, state: State, plan: EnginePlan) -> State:
-        """The state dict under the key that belongs to a plan: that of the rank whose files it names."""
+    def _key_state(self, state: State, plan: EnginePlan) -> State:
+        """Put the state dict under the key that belongs to a plan: that of the rank whose files it names."""
         return {plan.files[0].removesuffix("_0.distcp").replace("__", "rank-"): state}
 
     def _save(self, state: State, writer: Writer) -> None:
@@ -115,11 +116,11 @@ class Dcp:
             load(keyed, storage_reader=Reader(streams), process_group=group)
 
         with phases.phase("read"):
-            self._together(read, streams, doing="restoring")
+            self._run_together(read, streams, doing="restoring")
         return Restored(restored, IoReport(phase_seconds=phases.seconds))
 
-    def _together(self, work: Callable[[], None], streams: Streams, *, doing: str) -> None:
-        """Do what all ranks do. Raises OSError and RunFailed of this rank, PeerFailed and RanksLost of others."""
+    def _run_together(self, work: Callable[[], None], streams: Streams, *, doing: str) -> None:
+        """Run what all ranks do together. Raises OSError and RunFailed of this rank, or what peers are at fault for."""
         try:
             self._collectives.run(work, doing=doing)
         except CheckpointException as error:
@@ -131,15 +132,62 @@ class Dcp:
                 raise cause from error
             message = f"DCP failed while {doing} {streams.title}: {type(cause).__name__}: {cause}."
             raise RunFailed(message) from error
+        else:
+            streams.raise_failure()
         finally:
             streams.stop()
 
 
+def _is_not_of_dcp(record: logging.LogRecord) -> bool:
+    """Whether a line of the log is for the user: what DCP logs of a failure, with its stack, the run says itself."""
+    return "torch/distributed/checkpoint" not in record.pathname
+
+
 def _phase_seconds(writer: Writer, files: RunFiles) -> dict[str, float]:
-    """Seconds by phase: of the plan of all ranks, of the slowest thread in each of its own, of the commit."""
+    """Commit the files, and list seconds by phase: planning of all ranks, phases of the slowest thread, commit."""
     threads = [phases.seconds for phases in writer.streams.phases]
     slowest = {name: max(seconds.get(name, 0.0) for seconds in threads) for name in threads[0]}
     commit = Phases()
     with commit.phase("commit"):
         files.sync()
     return {"plan": writer.plan_seconds} | slowest | {"commit": writer.commit_seconds + commit.seconds["commit"]}
+
+
+class AsyncDcp(Dcp):
+    """The engine of `async_save`, with a stager that keeps its buffers, pinned where there is a GPU.
+
+    The stall lasts until the state is copied to host memory; the drain from there until all is durable.
+    """
+
+    name = "async-dcp"
+
+    def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
+        """Plan as `dcp` does, with a copy of the state in host memory."""
+        plan = super().plan(inventory, rank=rank, device=device)
+        return dataclasses.replace(plan, host_bytes=plan.host_bytes + inventory.num_bytes)
+
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
+        """Prepare as `dcp` does; the first save, which warms up, makes the copy's buffers."""
+        super().prepare(payload, plan, device=device, writers=writers)
+        self._stager = DefaultStager(
+            StagingOptions(
+                use_pinned_memory=device.is_gpu,
+                use_shared_memory=False,
+                use_async_staging=False,
+                use_non_blocking_copy=device.is_gpu,
+            )
+        )
+        self._stack.callback(self._stager.close)
+
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
+        """Stage, and write what was staged; returns once it is durable."""
+        started = time.perf_counter()
+        report = super().write(payload, files, plan)
+        drain_seconds = time.perf_counter() - started - self._stall_seconds
+        return dataclasses.replace(report, stall_seconds=self._stall_seconds, drain_seconds=drain_seconds)
+
+    def _save(self, state: State, writer: Writer) -> None:
+        started = time.perf_counter()
+        response = async_save(state, storage_writer=writer, async_stager=self._stager)
+        self._stall_seconds = time.perf_counter() - started
+        (response.upload_completion if isinstance(response, AsyncSaveResponse) else response).result()

@@ -1,19 +1,26 @@
-"""Streams that DCP's writer and reader use as their file system: the files of a run, or a null sink."""
+"""DCP's own writer and reader, on streams that they use as their file system: the files of a run, or a null sink."""
 
 from __future__ import annotations
 
 import io
 import os
 import threading
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from torch.distributed.checkpoint.filesystem import FileSystemBase
+from torch.distributed.checkpoint.filesystem import FileSystemBase, FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from io_bench.engines.phases import Phases
-from io_bench.target.run_files import RunFiles
+from io_bench.engines.torch_files import CallbackFile
+from io_bench.errors import RunFailed
+from io_bench.target.target import RunFiles
 
 
 class Streams(FileSystemBase):
@@ -32,7 +39,7 @@ class Streams(FileSystemBase):
         self._is_stopped = False
 
     def stop(self) -> None:
-        """From here on no file is created: the run removes what is there."""
+        """Refuse to create files from here on: the run removes what is there."""
         with self._lock:
             self._is_stopped = True
 
@@ -43,11 +50,17 @@ class Streams(FileSystemBase):
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Generator[io.IOBase, None, None]:
-        """A stream to write to, durable at the end of the block unless there is a failure."""
+        """Open a stream to write to, durable at the end of the block unless there is a failure."""
         phases = Phases()
         self.phases.append(phases)
-        with phases.phase("create"):
-            file = self._created(str(path))
+        with phases.phase("create"), self._lock:
+            try:
+                if self._is_stopped:
+                    raise OSError(f"{path} comes too late: the run is over")
+                file = self.create(str(path))
+            except OSError as error:
+                self._note(error)
+                file = Streams.create(self, str(path))  # a hole for what DCP will write before it hears of it
         try:
             with file:
                 with phases.phase("write"):
@@ -61,48 +74,35 @@ class Streams(FileSystemBase):
             self._note(error)
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
-        """The name of a file."""
         return suffix
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        """Nothing: there is none."""
+        """Do nothing: the null sink has no file."""
 
     def init_path(self, path: str | os.PathLike[str]) -> str:
-        """The place, for DCP's log."""
         return str(path)
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
-        """Nothing: the run has made its place."""
+        """Do nothing: the run has made its place."""
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Any title of a place will do."""
+        """True: any title of a place will do."""
         return True
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """There is none."""
+        """False: the null sink has no file."""
         return False
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
-        """Nothing: there is none."""
+        """Do nothing: the null sink has no file."""
 
     def create(self, name: str) -> BinaryIO:
-        """A file that takes everything. Raises OSError."""
+        """Open a file that takes everything. Raises OSError."""
         return Path(os.devnull).open("wb")
 
     def persist(self, file: BinaryIO) -> None:
-        """Nothing: it is not kept."""
-
-    def _created(self, name: str) -> BinaryIO:
-        """The new file; where there can be none, a hole for what DCP will write before it hears of it."""
-        with self._lock:
-            try:
-                if self._is_stopped:
-                    raise OSError(f"{name} comes too late: the run is over")
-                return self.create(name)
-            except OSError as error:
-                self._note(error)
-                return Streams.create(self, name)
+        """Do nothing: the null sink keeps nothing."""
 
     def _note(self, error: Exception) -> None:
         self.failure = self.failure or error
@@ -118,10 +118,15 @@ class FileStreams(Streams):
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Generator[io.IOBase, None, None]:
-        """A stream to write to, as above; or one to read from."""
+        """Open a stream to write to, durable at the end of the block unless there is a failure; or one to read from."""
         if mode == "rb":
-            with self._files.open(str(path)) as file:
-                yield cast(io.IOBase, file)
+            try:
+                file = self._files.open(str(path))
+            except OSError as error:
+                self._note(error)  # DCP goes on to look for other files
+                raise
+            with file:
+                yield cast(io.IOBase, CallbackFile(file, self._note))
         else:
             with super().create_stream(path, mode) as stream:
                 yield stream
@@ -132,40 +137,64 @@ class FileStreams(Streams):
         self._files.rename(str(path), str(new_path))
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is such a file."""
         return self._files.exists(str(path))
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
-        """Remove a file."""
         self._files.remove([str(path)])
 
     def create(self, name: str) -> BinaryIO:
-        """A new file. Raises OSError."""
         return self._files.create(name)
 
     def persist(self, file: BinaryIO) -> None:
-        """Make a file durable. Raises OSError."""
         self._files.persist(file)
 
 
-class _Stream:
-    """A file that DCP writes to but does not close, and whose errors torch does not cover up."""
-
-    def __init__(self, file: BinaryIO, note: Callable[[Exception], None]) -> None:
-        self._file = file
-        self._note = note
-        self.tell = file.tell
-
-    def write(self, data: Any) -> int:
-        """Write to the file."""
-        try:
-            return self._file.write(data)
-        except OSError as error:
-            self._note(error)
-            raise
+class _Stream(CallbackFile):
+    """A file that DCP writes to but does not close. It is flushed before it is made durable."""
 
     def flush(self) -> None:
-        """Nothing: it is flushed before it is made durable."""
+        """Do nothing: the file is flushed before it is made durable."""
 
     def close(self) -> None:
-        """Nothing, likewise."""
+        """Do nothing: the file is closed once it is durable."""
+
+
+METADATA = ".metadata"
+
+
+class Writer(FileSystemWriter):
+    """DCP's writer, with `num_threads` files per rank written by as many threads."""
+
+    def __init__(self, streams: Streams, *, num_threads: int) -> None:
+        self.streams = streams
+        self.plan_seconds = self.commit_seconds = 0.0
+        super().__init__(streams.title, thread_count=num_threads, sync_files=False, overwrite=False)
+        self.fs = self.streams  # type: ignore[assignment]  # as DCP's own writer to other file systems does
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Note that from here on the ranks plan. DCP calls it first, with arguments by their names here."""
+        self._planning_began = time.perf_counter()
+        super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write this rank's part. Raises the error of any thread."""
+        self.plan_seconds = time.perf_counter() - self._planning_began
+        written = super().write_data(plan, planner)
+        self.streams.raise_failure()
+        if len(written.value()) != len(plan.items):
+            raise RunFailed(f"DCP wrote {len(written.value())} of {len(plan.items)} tensors and gave no reason.")
+        return written
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Write `.metadata`, on rank 0. Raises OSError."""
+        started = time.perf_counter()
+        super().finish(metadata, results)
+        self.commit_seconds += time.perf_counter() - started
+
+
+class Reader(FileSystemReader):
+    """The reader that DCP restores through, from the files of a run."""
+
+    def __init__(self, streams: FileStreams) -> None:
+        super().__init__(streams.title)
+        self.fs = streams  # type: ignore[assignment]  # as in Writer

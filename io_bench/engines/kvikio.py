@@ -17,20 +17,21 @@ from typing import Any, BinaryIO
 
 import torch
 
+from io_bench import interruption
 from io_bench.engines import DEFAULT_BLOCK_BYTES, EngineOptions, EnginePlan, IoReport, Restored
-from io_bench.engines.direct.engine import DEFAULT_NUM_THREADS, MAX_BYTES_PER_RECORD, MAX_FIXED_BYTES
-from io_bench.engines.direct.layout import FileLayout, with_data, without_data
-from io_bench.engines.direct.requests import preallocate
+from io_bench.engines.direct import DEFAULT_NUM_THREADS, MAX_BYTES_PER_RECORD, MAX_FIXED_BYTES
+from io_bench.engines.direct_blocks import FileLayout, with_data, without_data
+from io_bench.engines.direct_files import preallocate
 from io_bench.engines.phases import Phases
 from io_bench.engines.torch_files import loading
 from io_bench.errors import RunFailed
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload, storage_bytes, tensors_of
-from io_bench.ranks.writers import Writers
-from io_bench.target.directory.run_directory import RunDirectory
-from io_bench.target.run_files import RunFiles
-from io_bench.timing.request_log import RequestLog
+from io_bench.ranks.process_group import Writers
+from io_bench.target.directory import RunDirectory
+from io_bench.target.request_log import RequestLog
+from io_bench.target.target import RunFiles
 from sizing.errors import InvalidInput, NotInstalled
 
 _Blocks = Iterable[tuple[int, torch.Tensor]]
@@ -38,7 +39,7 @@ _Blocks = Iterable[tuple[int, torch.Tensor]]
 
 
 def library() -> Any:
-    """kvikio, imported only where torch sees a GPU. Raises InvalidInput without a GPU, NotInstalled without kvikio."""
+    """Import kvikio, where torch sees a GPU. Raises InvalidInput without a GPU, NotInstalled without kvikio."""
     if not torch.cuda.is_available():
         remedy = "use --engine direct, or run where torch.cuda.is_available()"
         raise InvalidInput.of("--engine", "needs a GPU that torch sees", value=Kvikio.name, remedy=remedy)
@@ -52,7 +53,7 @@ def library() -> Any:
 
 
 class Kvikio:
-    """One torch file per rank, as `direct` lays it out; each request is one block of one tensor, of any alignment."""
+    """The engine of kvikio: the file of `direct`; each request is one block of one tensor, of any alignment."""
 
     name = "kvikio"
 
@@ -65,7 +66,7 @@ class Kvikio:
         self._num_threads = options.num_threads or DEFAULT_NUM_THREADS
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
-        """One file per rank, restored into memory that is there; kvikio has a bounce buffer for each thread."""
+        """Plan a file, restored into memory that is there; kvikio has a bounce buffer for each thread."""
         max_disk_bytes = inventory.num_bytes + inventory.num_tensors * MAX_BYTES_PER_RECORD + MAX_FIXED_BYTES
         bounce_bytes = self._num_threads * self._block_bytes
         return EnginePlan(
@@ -101,8 +102,8 @@ class Kvikio:
             file = _local(files).create(name)
             preallocate(file.fileno(), self._layout.num_bytes)
         with file:
-            with phases.phase("write"), self._opened(file, name, files.log, "r+") as moving:
-                self._move(moving.write, self._blocks(payload))
+            with phases.phase("write"), self._open(file, name, files.log, "r+") as kvikio_file:
+                self._move(kvikio_file.write, self._blocks(payload))
             with phases.phase("fsync"):
                 files.persist(file)
             with phases.phase("close"):
@@ -119,28 +120,27 @@ class Kvikio:
         """Ask torch for the tensors and their places, then read the whole file into memory on the device."""
         phases, name = Phases(), plan.files[0]
         with phases.phase("open"):
-            with files.log.silent(), files.open(name) as plain, loading(files.location(name)):
-                described = without_data(plain)
+            with files.log.silent(), files.open(name) as plain, loading(plain, files.location(name)) as skeleton:
+                described = without_data(skeleton)
             file = _local(files).open(name)
         with file:
-            with phases.phase("read"), self._opened(file, name, files.log, "r") as moving:
+            with phases.phase("read"), self._open(file, name, files.log, "r") as kvikio_file:
                 image = self._image_for(files.num_bytes(name), device)
-                self._move(moving.read, _cut(0, image, self._block_bytes))
+                self._move(kvikio_file.read, _cut(0, image, self._block_bytes))
             with phases.phase("close"):
                 file.close()
-        if moving.is_short:
+        if kvikio_file.is_short:
             raise RunFailed(f"{files.location(name)} cannot be read back: the file is shorter than expected.")
         return Restored(with_data(described, image), IoReport(phase_seconds=phases.seconds, notices=self._notices()))
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
-        """The size of the file."""
         return sum(map(files.num_bytes, plan.files))
 
     def close(self) -> None:
-        """Nothing but memory is held."""
+        pass
 
     def _blocks(self, payload: Payload) -> Iterator[tuple[int, torch.Tensor]]:
-        """Every byte of the file: torch's own from host memory, storages from where they live."""
+        """List every byte of the file: torch's own from host memory, storages from where they live."""
         end, tensors = 0, dict(tensors_of(payload.state))
         for extent in self._layout.extents:
             yield from _cut(end, self._layout.skeleton[end : extent.offset], self._block_bytes)
@@ -149,7 +149,7 @@ class Kvikio:
         yield from _cut(end, self._layout.skeleton[end:], self._block_bytes)
 
     def _move(self, move: Callable[[int, torch.Tensor], None], blocks: _Blocks) -> None:
-        """Each block by whichever thread is free. The first error ends all, and is raised."""
+        """Move each block by whichever thread is free. The first error ends all, and is raised."""
         offsets, tensors = zip(*blocks, strict=True)
         with ThreadPoolExecutor(self._num_threads) as pool:
             for _ in pool.map(move, offsets, tensors):
@@ -162,10 +162,10 @@ class Kvikio:
         return self._image[:num_bytes]
 
     @contextmanager
-    def _opened(self, file: BinaryIO, name: str, log: RequestLog, flags: str) -> Iterator[_Moving]:
-        """A file that is open already, opened again by kvikio: by its descriptor, so that it is the same for sure."""
+    def _open(self, file: BinaryIO, name: str, log: RequestLog, flags: str) -> Iterator[_KvikioFile]:
+        """Have kvikio open an open file again, by its descriptor, so that it is the same for sure."""
         with _explained(), self._kvikio.CuFile(f"/proc/self/fd/{file.fileno()}", flags) as cufile:
-            yield _Moving(cufile, name, log)
+            yield _KvikioFile(cufile, name, log)
 
     def _notices(self) -> tuple[str, ...]:
         if not self._kvikio.defaults.is_compat_mode_preferred():
@@ -174,7 +174,7 @@ class Kvikio:
 
 
 @dataclass(slots=True)
-class _Moving:
+class _KvikioFile:
     """A file that kvikio has open, and the log of its requests; `is_short` once a read met the end of the file."""
 
     cufile: Any
@@ -184,6 +184,7 @@ class _Moving:
 
     def write(self, offset: int, block: torch.Tensor) -> None:
         """Write one block. Raises OSError."""
+        interruption.fail_requests()
         begun = time.perf_counter()
         with _explained():
             moved = self.cufile.pwrite(_buffer(block), len(block), offset, len(block)).get()
@@ -193,6 +194,7 @@ class _Moving:
 
     def read(self, offset: int, block: torch.Tensor) -> None:
         """Fill one block. Raises OSError."""
+        interruption.fail_requests()
         begun = time.perf_counter()
         with _explained():
             moved = self.cufile.pread(_buffer(block), len(block), offset, len(block)).get()
@@ -201,19 +203,19 @@ class _Moving:
 
 
 def _cut(offset: int, content: torch.Tensor, block_bytes: int) -> Iterator[tuple[int, torch.Tensor]]:
-    """Blocks of at most so many bytes, and where each goes; of nothing none."""
+    """Cut bytes into blocks of at most `block_bytes`, each with its offset in the file; none of nothing."""
     for start in range(0, len(content), block_bytes):
         yield offset + start, content[start : start + block_bytes]
 
 
 def _buffer(block: torch.Tensor) -> Any:
-    """What kvikio takes: the tensor where it is a GPU's, for its __cuda_array_interface__, else its host memory."""
+    """Choose what kvikio takes: a GPU's tensor for its __cuda_array_interface__, else its host memory."""
     return block if block.is_cuda else block.numpy()
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What kvikio says of errors of the system, as an error of the system."""
+    """Turn kvikio's errors of the system into OSError."""
     try:
         yield
     except RuntimeError as error:

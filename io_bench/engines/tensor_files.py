@@ -13,18 +13,17 @@ from typing import Any
 import torch
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
-from io_bench.engines.phases import Phases
-from io_bench.engines.plain_files import write_durably
+from io_bench.engines.phases import Phases, write_durably
 from io_bench.engines.torch_files import loading, save
 from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
-from io_bench.ranks.writers import Writers
-from io_bench.target.run_files import RunFiles
+from io_bench.ranks.process_group import Writers
+from io_bench.target.target import RunFiles
 
 _MAX_BYTES_PER_FILE = 4 * 1024
-"""Of a zip container with one tensor; about 1,300 as measured."""
+"""Bytes of a zip container beside its one tensor; about 1,300 as measured."""
 
 _Path = tuple[str, ...]
 
@@ -42,7 +41,7 @@ class TensorFiles:
         self._num_threads = options.num_threads or 1
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
-        """A file per tensor; `torch.load` builds a second copy of all of them."""
+        """Plan a file per tensor; `torch.load` builds a second copy of all of them."""
         num_files = max(1, inventory.num_tensors)
         largest = self._num_threads * inventory.largest_tensor_bytes
         return EnginePlan(
@@ -54,11 +53,11 @@ class TensorFiles:
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
-        """Nothing: each save begins anew."""
+        """Do nothing: each save begins anew."""
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write and fsync file after file in each thread; fsync the directory. Phases are of the slowest."""
-        of_files = list(zip(plan.files, _dealt(payload.state, len(plan.files)), strict=True))
+        of_files = list(zip(plan.files, _assign_to_files(payload.state, len(plan.files)), strict=True))
         threads = self._in_threads(
             of_files, lambda phases, each: write_durably(files, each[0], functools.partial(save, each[1]), phases)
         )
@@ -68,8 +67,7 @@ class TensorFiles:
         return IoReport(phase_seconds=_slowest(threads) | commit.seconds)
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """Value by value to a device that takes everything."""
-        for values in _dealt(payload.state, sum(1 for _ in _values(payload.state))):
+        for values in _assign_to_files(payload.state, sum(1 for _ in _values(payload.state))):
             with Path(os.devnull).open("wb") as sink:
                 save(values, sink)
 
@@ -79,38 +77,37 @@ class TensorFiles:
 
         def read(phases: Phases, name: str) -> None:
             with phases.phase("open"):
-                file = files.open(name)
-            with file, phases.phase("read"), loading(files.location(name)):
+                opened = files.open(name)
+            with opened, phases.phase("read"), loading(opened, files.location(name)) as file:
                 loaded[name] = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
 
         threads = self._in_threads(plan.files, read)
-        state = _together([loaded[name] for name in plan.files])
+        state = _merge_files([loaded[name] for name in plan.files])
         return Restored(state, IoReport(phase_seconds=_slowest(threads)))
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
-        """The sizes of the files."""
         return sum(map(files.num_bytes, plan.files))
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass
 
     def _in_threads(self, items: Sequence[Any], work: Any) -> list[Phases]:
-        """Do the work of all items, each thread the next that is left; what each thread's time went into."""
+        """Work on all items, each thread on the next that is left; return where each thread's time went."""
         # One iterator for all threads: taking the next of a tuple is one step of the interpreter.
-        left = iter(tuple(items))
+        queue = iter(tuple(items))
 
-        def worked() -> Phases:
+        def work_through() -> Phases:
             phases = Phases()
-            for item in left:
+            for item in queue:
                 work(phases, item)
             return phases
 
         with ThreadPoolExecutor(self._num_threads) as pool:
-            return [future.result() for future in [pool.submit(worked) for _ in range(self._num_threads)]]
+            return [future.result() for future in [pool.submit(work_through) for _ in range(self._num_threads)]]
 
 
 def _slowest(threads: Sequence[Phases]) -> dict[str, float]:
-    """Of the thread that took the longest."""
+    """Seconds by phase of the thread that took the longest."""
     return max((phases.seconds for phases in threads), key=lambda seconds: sum(seconds.values()))
 
 
@@ -123,18 +120,18 @@ def _values(state: Mapping[str, Any], path: _Path = ()) -> Iterator[tuple[_Path,
             yield (*path, key), value
 
 
-def _dealt(state: State, num_files: int) -> list[dict[_Path, Any]]:
-    """The values of each file."""
-    dealt: list[dict[_Path, Any]] = [{} for _ in range(num_files)]
+def _assign_to_files(state: State, num_files: int) -> list[dict[_Path, Any]]:
+    """Assign the values to files, in turn."""
+    of_files: list[dict[_Path, Any]] = [{} for _ in range(num_files)]
     for number, (path, value) in enumerate(_values(state)):
-        dealt[number % num_files][path] = value
-    return dealt
+        of_files[number % num_files][path] = value
+    return of_files
 
 
-def _together(dealt: Sequence[Mapping[_Path, Any]]) -> State:
-    """The state dict of all files, in its order."""
+def _merge_files(of_files: Sequence[Mapping[_Path, Any]]) -> State:
+    """Build the state dict of all files, in its order."""
     state: State = {}
-    for row in itertools.zip_longest(*(values.items() for values in dealt)):
+    for row in itertools.zip_longest(*(values.items() for values in of_files)):
         for (*path, last), value in filter(None, row):
             place = state
             for key in path:

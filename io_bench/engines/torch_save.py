@@ -9,23 +9,23 @@ from pathlib import Path
 import torch
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
-from io_bench.engines.phases import Phases
-from io_bench.engines.plain_files import write_durably
+from io_bench.engines.phases import Phases, write_durably
 from io_bench.engines.torch_files import loading, save
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
-from io_bench.ranks.writers import Writers
-from io_bench.target.run_files import RunFiles
+from io_bench.ranks.process_group import Writers
+from io_bench.target.target import RunFiles
 
 _MAX_BYTES_PER_RECORD = 1024
-"""Of the zip container: two headers, the name, alignment to 64 bytes, a line in the pickle; about 320 as measured."""
+"""Bytes of the zip container per tensor: two headers, the name, alignment to 64 bytes, a line in the pickle; about 320
+as measured."""
 MAX_FIXED_BYTES = 16 * 1024
-"""Of a file: its records that are no tensors, and the pickle's beginning and end; 1,350 as measured."""
+"""Bytes of a file beside its tensors: its other records, and the pickle's beginning and end; 1,350 as measured."""
 
 
 class TorchSave:
-    """Plain `torch.save`, then flush and fsync of the file and fsync of the directory."""
+    """The engine of plain `torch.save`, then flush and fsync of the file and fsync of the directory."""
 
     name = "torch-save"
 
@@ -33,7 +33,7 @@ class TorchSave:
         """Has nothing to tune: `torch.save` chooses its requests itself, in one thread."""
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
-        """One file per rank. `torch.save` writes in place; `torch.load` builds a second copy.
+        """Plan a file. `torch.save` writes in place; `torch.load` builds a second copy.
 
         A GPU's tensors pass through host memory one by one, the last one not yet freed.
         """
@@ -46,7 +46,7 @@ class TorchSave:
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
-        """Nothing: each save begins anew."""
+        """Do nothing: each save begins anew."""
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write, flush and fsync the file; fsync the directory."""
@@ -57,20 +57,18 @@ class TorchSave:
         return IoReport(phase_seconds=phases.seconds)
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """Save to a device that takes everything."""
         with Path(os.devnull).open("wb") as sink:
             save(payload.state, sink)
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read the whole file into memory: no mmap, and no pickled code."""
         phases, name = Phases(), plan.files[0]
-        with files.open(name) as file, phases.phase("read"), loading(files.location(name)):
+        with files.open(name) as opened, phases.phase("read"), loading(opened, files.location(name)) as file:
             loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
         return Restored(dict(loaded), IoReport(phase_seconds=phases.seconds))
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
-        """The size of the file."""
         return sum(map(files.num_bytes, plan.files))
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass

@@ -1,4 +1,4 @@
-"""What is written: which tensors a rank saves, and the bytes in them."""
+"""Payload: the tensors that a rank saves, and the bytes in them."""
 
 from typing import Any
 

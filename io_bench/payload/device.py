@@ -1,4 +1,4 @@
-"""Where the payload lives: on this rank's GPU, or in host memory where there is none."""
+"""Device of the payload: this rank's GPU, or host memory where there is none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Device:
 
     @property
     def identity(self) -> str:
-        """What tells GPUs apart, by whatever number processes know them; empty for the CPU."""
+        """A name that tells GPUs apart, by whatever number processes know them; empty for the CPU."""
         return str(torch.cuda.get_device_properties(self.name).uuid) if self.is_gpu else ""
 
     def free_bytes(self) -> int | None:

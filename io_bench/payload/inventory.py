@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import xxhash
 
-from sizing.state import Training, saved_parts
+from sizing.frameworks import saved_parts
+from sizing.state import Training
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype
 from sizing.state.saved_state import is_plain
 
@@ -31,7 +32,7 @@ BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in _DTYPE_OF_PART.val
 _MAX_HIDDEN = 8192
 """The width of the largest dense layers of models of 70B; wider, a rank would hold few tensors."""
 _MIN_LAYERS = 4
-"""So that the payload has dozens of tensors of a model's shapes; only the smallest have fewer."""
+"""Min layers, so that the payload has dozens of tensors of a model's shapes; only the smallest have fewer."""
 # A whole number of 8-byte words in every dtype, so that payload can be made of words.
 _PARAMETER_MULTIPLE = 4
 
@@ -47,7 +48,7 @@ class TensorSpec:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of its values."""
+        """Bytes of the tensor's values."""
         return math.prod(self.shape) * BYTES_PER_DTYPE[self.dtype]
 
 
@@ -74,12 +75,12 @@ class Inventory:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Equal for equal tensors in the same order."""
+        """A digest that is equal for equal tensors in the same order."""
         return xxhash.xxh3_128_hexdigest(repr(self.tensors).encode())
 
 
 def inventory_of(bytes_per_rank: int) -> Inventory:
-    """Transformer layers and a slice of the embedding that fill `bytes_per_rank`, to within 56 bytes below.
+    """Make transformer layers and a slice of the embedding that fill `bytes_per_rank`, to within 56 bytes below.
 
     The width is the largest power of two that still gives four layers, as a rank of a pipeline would hold.
 
@@ -99,7 +100,7 @@ def inventory_of(bytes_per_rank: int) -> Inventory:
 
 
 def equal_tensors(num_bytes: int, num_tensors: int) -> Inventory:
-    """So many tensors of one size, which fill `num_bytes` to within 8 bytes for each.
+    """Make `num_tensors` tensors of one size, which fill `num_bytes` to within 8 bytes for each.
 
     >>> inventory = equal_tensors(10_000, 3)
     >>> inventory.num_tensors, inventory.tensors[0]

@@ -1,4 +1,4 @@
-"""The state dict that a rank saves: real tensors of seeded bytes that nothing can compress.
+"""The state dict that a rank saves, of seeded bytes that nothing can compress, and its copy in host memory.
 
 Each repetition and rank has bytes of its own, so none is written twice and deduplicating storage gains
 nothing. They can be held in memory, or made while they are written: they are the same.
@@ -12,15 +12,15 @@ from typing import Any, Protocol
 import torch
 import xxhash
 
+from io_bench import interruption
 from io_bench.payload import State
-from io_bench.payload.aligned_memory import aligned_memory
-from io_bench.payload.byte_source import Bytes, ByteSource, source_of
+from io_bench.payload.byte_source import POOL_BYTES, Bytes, ByteSource, SeededBytes, aligned_memory, source_of
+from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory, TensorSpec
-from io_bench.payload.seeded_bytes import POOL_BYTES, SeededBytes
 
 
 class Payload(Protocol):
-    """What one rank saves."""
+    """The state dict that one rank saves, and its bytes."""
 
     @property
     def state(self) -> State:
@@ -34,39 +34,40 @@ class Payload(Protocol):
 
 
 class GivenPayload:
-    """Tensors as they are, in host memory or on a GPU."""
+    """A payload of tensors as they are, in host memory or on a GPU."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         self._tensors = dict(tensors_of(state))
 
     def refill(self, repetition: int) -> None:
-        """Nothing: the tensors keep what they hold."""
+        """Keep the tensors as they are."""
 
     def bytes_of(self, tensor: str) -> ByteSource:
-        """From where the tensor lives."""
+        """The bytes of a tensor, read from where it lives."""
         return source_of(storage_bytes(self._tensors[tensor]))
 
 
 class ResidentPayload(GivenPayload):
-    """A payload in memory: allocated once and refilled for every repetition.
+    """A payload in memory: allocated once, and refilled for every repetition.
 
     In host memory each tensor begins at a page, so that it can be written from where it is.
     """
 
     def __init__(self, inventory: Inventory, *, seed: int, rank: int, device: str) -> None:
-        super().__init__(_state_of(inventory, _empty(inventory, device)))
+        super().__init__(_state_of(inventory, _allocate(inventory, device)))
         self._seeded = SeededBytes(f"{seed}/{rank}")
         self._pool = torch.from_numpy(self._seeded.pool.view("uint8")).to(device)
 
     def refill(self, repetition: int) -> None:
         """Make the bytes where the tensors live."""
         for name, tensor in self._tensors.items():
+            interruption.heed()
             for number, chunk in enumerate(torch.split(tensor.view(-1).view(torch.uint8), POOL_BYTES)):
                 self._fill(chunk, self._seeded.key(repetition, name, number))
 
     def _fill(self, chunk: torch.Tensor, key: int) -> None:
-        """As SeededBytes.fill, on any device."""
+        """Fill a chunk as SeededBytes.fill does, on any device."""
         in_words = chunk.numel() // 8 * 8
         torch.bitwise_xor(self._pool[:in_words].view(torch.int64), key, out=chunk[:in_words].view(torch.int64))
         if in_words < len(chunk):
@@ -81,16 +82,16 @@ class StreamedPayload:
         from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415 - takes a second to import
 
         with FakeTensorMode():
-            self.state = _state_of(inventory, _unaligned(inventory, "cpu"))
+            self.state = _state_of(inventory, _allocate_unaligned(inventory, "cpu"))
         self._seeded = SeededBytes(f"{seed}/{rank}")
         self._repetition = 0
 
     def refill(self, repetition: int) -> None:
-        """From here on, give the bytes of this repetition."""
+        """Give the bytes of this repetition from here on."""
         self._repetition = repetition
 
     def bytes_of(self, tensor: str) -> ByteSource:
-        """Made chunk by chunk."""
+        """The bytes of a tensor, made chunk by chunk as they are read."""
         seeded, repetition = self._seeded, self._repetition
 
         def make(start: int, out: Bytes) -> None:
@@ -123,23 +124,24 @@ def checksum(state: Mapping[str, Any]) -> str:
     """xxh3_128 over names, dtypes, shapes and bytes of all tensors, wherever they live."""
     digest = xxhash.xxh3_128()
     for name, tensor in tensors_of(state):
+        interruption.heed()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _state_of(inventory: Inventory, tensors: Iterable[torch.Tensor]) -> State:
-    """The state dict of an inventory, of these tensors."""
+    """Build the state dict of an inventory from tensors."""
     state: State = {}
     for spec, tensor in zip(inventory.tensors, tensors, strict=True):
         state.setdefault(spec.part, {})[spec.name] = tensor
     return state | {"iteration": 0}
 
 
-def _empty(inventory: Inventory, device: str) -> list[torch.Tensor]:
-    """The tensors of an inventory, not yet filled; in host memory each begins at a page."""
+def _allocate(inventory: Inventory, device: str) -> list[torch.Tensor]:
+    """Allocate the tensors of an inventory; in host memory each begins at a page."""
     if device != "cpu":
-        return _unaligned(inventory, device)
+        return _allocate_unaligned(inventory, device)
     memory = aligned_memory([spec.num_bytes for spec in inventory.tensors])
     return [
         torch.from_numpy(each).view(_dtype(spec)).view(spec.shape)
@@ -147,10 +149,41 @@ def _empty(inventory: Inventory, device: str) -> list[torch.Tensor]:
     ]
 
 
-def _unaligned(inventory: Inventory, device: str) -> list[torch.Tensor]:
+def _allocate_unaligned(inventory: Inventory, device: str) -> list[torch.Tensor]:
     return [torch.empty(spec.shape, dtype=_dtype(spec), device=device) for spec in inventory.tensors]
 
 
 def _dtype(spec: TensorSpec) -> torch.dtype:
     dtype: torch.dtype = getattr(torch, spec.dtype)
     return dtype
+
+
+SNAPSHOT_BYTES = 256 << 20
+"""Large enough that a copy over PCIe is at full speed, small beside a node's memory for each of its GPUs."""
+
+
+class Snapshot:
+    """A state dict and the pinned buffer that it is copied to, over and over."""
+
+    def __init__(self, state: Mapping[str, Any], device: Device) -> None:
+        self._tensors = [tensor.reshape(-1).view(torch.uint8) for _, tensor in tensors_of(state)]
+        self._device = device
+        self._buffer = torch.empty(SNAPSHOT_BYTES, dtype=torch.uint8, pin_memory=device.is_gpu)
+
+    def copy(self) -> None:
+        """Copy every byte; returns once all have arrived."""
+        for tensor in self._tensors:
+            for part in torch.split(tensor, SNAPSHOT_BYTES):
+                self._buffer[: len(part)].copy_(part, non_blocking=True)
+        self._device.synchronize()
+
+
+def buffers_like(state: Mapping[str, Any]) -> State:
+    """Allocate a state dict of the same names, shapes, dtypes and devices."""
+    buffers: State = {}
+    for name, value in state.items():
+        if isinstance(value, torch.Tensor):
+            buffers[name] = torch.empty_like(value, memory_format=torch.contiguous_format)
+        else:
+            buffers[name] = buffers_like(value) if isinstance(value, Mapping) else value
+    return buffers

@@ -1,1 +1,1 @@
-"""Who takes part: how ranks find each other, agree, wait, and end together."""
+"""Ranks: they find each other, agree, wait, and end together."""

@@ -25,9 +25,11 @@ Now = Callable[[], float]
 """Seconds by a clock that only moves forward."""
 
 MAX_DRIFT_FRACTION = 1e-4
-"""Of the time passed. Crystals of computers are good to 50 ppm: RFC 5905, NTP version 4, section 4, and two of them."""
+"""Max drift, as a fraction of the time passed. Crystals of computers are good to 50 ppm: RFC 5905, NTP version 4,
+section 4, and two of them."""
 SECONDS_BETWEEN_QUESTIONS = 10.0
-"""By then drift is a millisecond, and thousands of leaders together ask rank 0 little while it measures."""
+"""Pause between two comparisons of clocks: by then drift is a millisecond, and thousands of leaders together ask rank 0
+little while it measures."""
 _FIRST_QUESTIONS = 4
 """A pause of either process spoils one of them, rarely all."""
 _MAX_FIRST_QUESTIONS = 32
@@ -41,14 +43,14 @@ _NUM_ASKED = "clock/asked"
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What to add to the time of this node to have that of rank 0, good to `error_seconds` at the moment `taken`."""
+    """Seconds to add to the time of this node to have that of rank 0, good to `error_seconds` at the moment `taken`."""
 
     seconds: float
     error_seconds: float
     taken: float
 
     def error_at(self, moment: float) -> float:
-        """How far it may be off by then.
+        """Max error of the offset at a later moment.
 
         >>> round(Offset(1.0, 0.001, taken=0.0).error_at(10.0), 6)
         0.002
@@ -60,7 +62,7 @@ class NodeClock:
     """The clock of this node beside that of rank 0, which it follows in the background."""
 
     def __init__(self, *, num_leaders: int, now: Now = time.monotonic) -> None:
-        """Args: `num_leaders`, who ask rank 0 at the same time."""
+        """Args: `num_leaders` is the number of leaders that ask rank 0 at the same time."""
         self._now = now
         self._best: Offset | None = None
         self._turn_seconds = _SECONDS_PER_LEADER * num_leaders
@@ -77,15 +79,15 @@ class NodeClock:
         """Ask rank 0 now and then, until it is over. Raises RuntimeError where the store is lost."""
         num_asked, pause_seconds = 0, random.uniform(0, self._turn_seconds)  # noqa: S311 - not to be guessed
         while not is_over.wait(pause_seconds):
-            found = asked(store, self._now, is_over)
+            offset = ask_time(store, self._now, is_over)
             num_asked += 1
-            if found and (self._best is None or found.error_seconds < self._best.error_at(found.taken)):
-                self._best = found
+            if offset and (self._best is None or offset.error_seconds < self._best.error_at(offset.taken)):
+                self._best = offset
                 self.is_known.set()
             pause_seconds = self._pause_seconds(num_asked)
 
     def _pause_seconds(self, num_asked: int) -> float:
-        """Until the next question: none before a few have been asked; little while rank 0's clock is known badly."""
+        """Pause until the next question: none before a few were asked; little while rank 0's clock is known badly."""
         if num_asked < _FIRST_QUESTIONS:
             return 0.0
         is_good = self._best is not None and self._best.error_seconds <= GOOD_ERROR_SECONDS
@@ -94,8 +96,8 @@ class NodeClock:
         return random.uniform(0.5, 1.5) * SECONDS_BETWEEN_QUESTIONS  # noqa: S311 - likewise
 
 
-def asked(store: TorchStore, now: Now, is_over: threading.Event) -> Offset | None:
-    """The offset as one question finds it; None where it is over before an answer comes."""
+def ask_time(store: TorchStore, now: Now, is_over: threading.Event) -> Offset | None:
+    """Ask rank 0 once for its time, and compute the offset; None where it is over before an answer comes."""
     number = store.add(_NUM_ASKED, 1)
     answer = _answer(number)
     sent = now()

@@ -24,8 +24,8 @@ def is_launched() -> bool:
 
 
 @contextmanager
-def started(num_ranks: int) -> Iterator[None]:
-    """The other ranks for the time of a campaign; afterwards they are gone. Alone, nothing happens."""
+def start_ranks(num_ranks: int) -> Iterator[None]:
+    """Start the other ranks for the time of a campaign; afterwards they are gone. For one rank nothing happens."""
     if num_ranks == 1:
         yield
         return
@@ -36,26 +36,29 @@ def started(num_ranks: int) -> Iterator[None]:
 @contextmanager
 def _as_rank_0(num_ranks: int) -> Iterator[None]:
     """Tell the process what a launcher would; the other ranks inherit where to meet."""
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(num_ranks)}
-    told = meeting | {"RANK": "0", "LOCAL_RANK": "0"}
-    os.environ.update(told)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free_port = probe.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port), "WORLD_SIZE": str(num_ranks)}
+    variables = meeting | {"RANK": "0", "LOCAL_RANK": "0"}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in told:
+        for name in variables:
             os.environ.pop(name, None)
 
 
 @contextmanager
 def _others(num_ranks: int) -> Iterator[None]:
-    """All ranks but this one, until they end by themselves, or are made to."""
+    """Run all ranks but this one, until they end by themselves, or are made to."""
     others: list[subprocess.Popen[bytes]] = []
     goodbye_seconds = MAX_GOODBYE_SECONDS
     try:
         for rank in range(1, num_ranks):
             environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            with interruption.held_back():  # between a rank's start and its entry in the list, it would be forgotten
-                others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
+            interruption.heed()
+            others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
         yield
     except RunEnded:
         raise
@@ -77,10 +80,3 @@ def _end(process: subprocess.Popen[bytes], goodbye_seconds: float) -> None:
         return
     process.kill()
     process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,7 +19,7 @@ _NODE_VARIABLES = ("SLURMD_NODENAME", "GROUP_RANK", "POD_NAME")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One rank: its number, where it runs, and the process that it is.
+    """Placement of one rank: its number, its node, and its process.
 
     `node` tells machines apart, `pid_namespace` says among whom `pid` means the same process.
     """
@@ -34,7 +34,7 @@ class Placement:
 
     @property
     def title(self) -> str:
-        """The rank as people can find it."""
+        """Name of the rank as people can find it."""
         return f"Rank {self.rank} (process {self.pid} on {self.hostname})"
 
     def is_neighbour_of(self, other: Placement) -> bool:
@@ -50,15 +50,17 @@ class Placement:
 
 
 def placement_in(environment: Mapping[str, str]) -> Placement:
-    """The placement that RANK, WORLD_SIZE and LOCAL_RANK describe; alone where RANK is not set.
+    """Read the placement from RANK, WORLD_SIZE and LOCAL_RANK; alone where RANK is not set.
 
     Raises InvalidInput for variables that no launcher would set, for ranks of mpirun, and for ranks that know only a
     part of what a launcher tells them: they would each run alone, at the same time, and take the others' load for the
     storage's slowness.
     """
-    if "RANK" not in environment:
-        _check_no_mpi(environment)
-    _check_is_whole(environment)
+    for variable in () if "RANK" in environment else _MPI_SIZES:
+        if environment.get(variable, "1") != "1":
+            rule = "must be 1: mpirun is not supported as a launcher"
+            raise InvalidInput.of(variable, rule, value=environment[variable], remedy=_REMEDY)
+    _check_complete(environment)
     rank = _whole_number(environment, "RANK", default=0)
     num_ranks = _whole_number(environment, "WORLD_SIZE", default=1) if "RANK" in environment else 1
     if rank >= num_ranks:
@@ -75,7 +77,7 @@ def placement_in(environment: Mapping[str, str]) -> Placement:
 
 
 def node_in(environment: Mapping[str, str]) -> str:
-    """A name that differs between nodes, also where host names are equal.
+    """Make a name that differs between nodes, also where host names are equal.
 
     >>> node_in({"GROUP_RANK": "3"})
     'GROUP_RANK=3'
@@ -87,25 +89,17 @@ def node_in(environment: Mapping[str, str]) -> str:
     return f"{socket.gethostname()}/{boot_id}"
 
 
-def _check_no_mpi(environment: Mapping[str, str]) -> None:
-    for variable in _MPI_SIZES:
-        if environment.get(variable, "1") != "1":
-            rule = "must be 1: mpirun is not supported as a launcher"
-            raise InvalidInput.of(variable, rule, value=environment[variable], remedy=_REMEDY)
-
-
 _REMEDY = "start the ranks with torchrun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
 
 
-def _check_is_whole(environment: Mapping[str, str]) -> None:
-    """That a rank which was told its place among others was told all of it."""
-    given = [variable for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if variable in environment]
+def _check_complete(environment: Mapping[str, str]) -> None:
+    """Raise InvalidInput where a rank was told its place among others only in part."""
+    present = [variable for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if variable in environment]
     missing = [variable for variable in ("RANK", "WORLD_SIZE") if variable not in environment]
-    if given and missing:
+    if present and missing:
         rule = f"is set without {' and '.join(missing)}"
-        raise InvalidInput.of(
-            given[0], rule, value=environment[given[0]], remedy=f"{_REMEDY}; or unset it to run alone"
-        )
+        remedy = f"{_REMEDY}; or unset it to run alone"
+        raise InvalidInput.of(present[0], rule, value=environment[present[0]], remedy=remedy)
 
 
 def _whole_number(environment: Mapping[str, str], variable: str, *, default: int) -> int:

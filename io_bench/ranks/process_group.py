@@ -1,16 +1,16 @@
-"""The ranks of one run, as one of them deals with the others; how they end is `ending`.
+"""The ranks of one run, as one of them deals with the others, and those among them that write in one configuration.
 
-Every wait is bounded, wakes up for signals and for a peer's failure, and names who is missing.
+Every wait is bounded, wakes up for signals and for a peer's failure, and names who is missing; how ranks end is in
+`liveness`.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import functools
 import os
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from io_bench import interruption
 from io_bench.interruption import Interrupted
-from io_bench.ranks.attendance import SECONDS_BETWEEN_LOOKS, Attendance
-from io_bench.ranks.bounded_store import Store
+from io_bench.ranks.bounded_store import Store, in_thread
 from io_bench.ranks.clock import NodeClock, Now, keep_answering
-from io_bench.ranks.ending import Ending
-from io_bench.ranks.missing import listed, node_by_launcher
+from io_bench.ranks.liveness import SECONDS_BETWEEN_LOOKS, Ending, Liveness, Waiting, absent_of
 from io_bench.ranks.placement import Placement, placement_in
-from io_bench.ranks.rendezvous import store_for
 from io_bench.ranks.rounds import Rounds
-from io_bench.ranks.seating import Seating, seated
-from io_bench.ranks.waiting import Waiting, absent_of
+from io_bench.ranks.slurm import list_ranks, node_by_launcher
+from io_bench.ranks.topology import Topology, find_topology, store_for
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput, Problem, SizingError
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store as TorchStore
 
+
 _Made = TypeVar("_Made")
 
 LEAD_SECONDS = 0.1
-"""From telling all when to start to that start: a busy rank may take this long to hear of it."""
+"""Time from telling all when to start to that start: a busy rank may take this long to hear of it."""
+_SECONDS_TO_LET_GO = 1.0
+"""Time for work that this rank leaves behind: its files are closed then, and no library is taken apart under it."""
 _LEAD_ROUNDS = 2.0
 """And this many rounds through all leaders, as long as one took when the ranks met."""
 
@@ -51,7 +51,7 @@ class Start:
 
 
 class ProcessGroup:
-    """One rank among its peers. Values that they give each other are JSON.
+    """The ranks of a run, as one of them deals with the others. Values that they give each other are JSON.
 
     `timeout_seconds` bounds the time from one rank's death or hang to the end of all others: they wait
     `patience_seconds` for it, then clean up and take leave. Methods that say what the ranks are `doing`, for the
@@ -68,10 +68,10 @@ class ProcessGroup:
         self.now = now
         self._timeout_seconds = timeout_seconds
         self._store = store
-        self._attendance = Attendance(placement)
-        self.ending = Ending(self.rank, self.num_ranks, store, self._attendance, timeout_seconds)
-        self._waiting = Waiting(self.rank, store, self._attendance, self.ending, self.patience_seconds)
-        self._seat(Seating.of([placement], leader=self.rank, near=store))
+        self._liveness = Liveness(placement)
+        self.ending = Ending(self.rank, self.num_ranks, store, self._liveness, timeout_seconds)
+        self._waiting = Waiting(self.rank, store, self._liveness, self.ending, self.patience_seconds)
+        self._set_topology(Topology.of([placement], leader=self.rank, near=store))
         self._clock: NodeClock | None = None
         self._lead_seconds = LEAD_SECONDS
 
@@ -83,97 +83,104 @@ class ProcessGroup:
     @property
     def placements(self) -> tuple[Placement, ...]:
         """Where each rank is; before the ranks have introduced themselves, its own place alone."""
-        return self._attendance.placements
+        return self._liveness.placements
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The distinct nodes, in the order of their first rank."""
         return tuple(dict.fromkeys(placement.node for placement in self.placements))
 
+    @property
+    def ranks_per_node(self) -> Counter[str]:
+        """How many ranks each node has."""
+        return Counter(placement.node for placement in self.placements)
+
     def introduce(self) -> None:
-        """Learn who the peers are and where, meet those of this node, and compare clocks."""
+        """Learn the placement of all peers, meet those of this node, and compare clocks."""
         limit_seconds = self._timeout_seconds / 2
-        self._seat(seated(self.placement, self._store, self._waiting, self.ending, limit_seconds=limit_seconds))
+        self._set_topology(
+            find_topology(self.placement, self._store, self._waiting, self.ending, limit_seconds=limit_seconds)
+        )
         self._compare_clocks()
         self.meet(doing="starting")
-        begun = time.monotonic()
+        started = time.monotonic()
         self.meet(doing="starting")
-        self._lead_seconds = LEAD_SECONDS + _LEAD_ROUNDS * (time.monotonic() - begun)
+        self._lead_seconds = LEAD_SECONDS + _LEAD_ROUNDS * (time.monotonic() - started)
 
-    def gathered(self, value: Any, *, doing: str) -> list[Any]:
-        """On rank 0 every rank's value, in the order of ranks; nothing on the others, which do not wait."""
-        return self._rounds.gathered(value, doing=doing)
+    def gather(self, value: Any, *, doing: str) -> list[Any]:
+        """Gather every rank's value on rank 0, in the order of ranks; nothing on the others, which do not wait."""
+        return self._rounds.gather(value, doing=doing)
 
-    def told(self, value: Any, *, doing: str) -> Any:
-        """Rank 0's value, on all ranks."""
-        return self._rounds.told(value, doing=doing)
+    def broadcast(self, value: Any, *, doing: str) -> Any:
+        """Tell rank 0's value to all ranks."""
+        return self._rounds.broadcast(value, doing=doing)
 
-    def decided(self, value: Any, judge: Callable[[list[Any]], Any], *, doing: str) -> Any:
-        """What rank 0 makes of every rank's value, on all ranks; a barrier as well."""
-        values = self.gathered(value, doing=doing)
-        return self.told(judge(values) if self.rank == 0 else None, doing=doing)
+    def decide(self, value: Any, judge: Callable[[list[Any]], Any], *, doing: str) -> Any:
+        """Let rank 0 judge every rank's value, and tell all ranks its judgement; a barrier as well."""
+        values = self.gather(value, doing=doing)
+        return self.broadcast(judge(values) if self.rank == 0 else None, doing=doing)
 
     def meet(self, *, doing: str) -> None:
-        """A barrier."""
-        self.decided(None, lambda _: None, doing=doing)
+        """Wait until all ranks are here."""
+        self.decide(None, lambda _: None, doing=doing)
 
-    def on_node(self, value: Any, *, doing: str) -> list[Any]:
-        """The value of every rank of this node, in the order of ranks. No other node hears of it."""
-        return self._rounds.on_node(value, doing=doing)
+    def gather_on_node(self, value: Any, *, doing: str) -> list[Any]:
+        """Gather the values of this node's ranks on each of them, in order. Other nodes do not take part."""
+        return self._rounds.gather_on_node(value, doing=doing)
 
     def from_peer(self, value: Any, source: int, *, doing: str) -> Any:
-        """The value that the rank `source` gives."""
+        """Exchange values: each rank gives its own, and gets that of the rank `source`."""
         return self._rounds.from_peer(value, source, doing=doing)
 
     def start(self, *, doing: str) -> Start:
-        """When all ranks start, once all are ready."""
-        self.gathered(None, doing=f"preparing for {doing}")
-        agreed = [self.now() + self._lead_seconds, 0.0]
-        told = self._rounds.told(agreed, doing=f"agreeing when to start {doing}", heard=self._by_clock_here)
-        return Start(*told)
+        """Agree, once all ranks are ready, on the instant at which they start."""
+        self.gather(None, doing=f"preparing for {doing}")
+        start = [self.now() + self._lead_seconds, 0.0]
+        start = self._rounds.broadcast(start, doing=f"agreeing when to start {doing}", heard=self._by_clock_here)
+        return Start(*start)
 
     def agree(self, make: Callable[[], _Made], *, doing: str) -> _Made:
-        """What `make` returns on this rank, once it has worked on every rank.
+        """Return what `make` makes on this rank, once it has worked on every rank.
 
         Raises InvalidInput on all ranks where it was raised on any: the problems of the lowest such rank.
         """
-        made: list[_Made] = []
+        results: list[_Made] = []
         problems: tuple[Problem, ...] = ()
         try:
-            made.append(make())
+            results.append(make())
         except InvalidInput as error:
             problems = error.problems
         own = [dataclasses.asdict(problem) for problem in problems]
-        found = self.decided(own, lambda values: next(filter(None, values), []), doing=doing)
-        if found:
-            raise InvalidInput(Problem(**problem) for problem in found)
-        return made[0]
+        first = self.decide(own, lambda values: next(filter(None, values), []), doing=doing)
+        if first:
+            raise InvalidInput(Problem(**problem) for problem in first)
+        return results[0]
 
     @property
     def collective_seconds(self) -> float:
-        """How long a collective may wait for ranks, so that there is time left to find who is at fault."""
+        """Max seconds for which a collective waits for ranks: time is left to find the rank at fault."""
         return self.patience_seconds - self.ending.farewell_seconds
 
     def store_for_collectives(self) -> TorchStore:
-        """A store to connect the ranks through, which all ranks ask for at the same point."""
+        """Make a store to connect the ranks through, which all ranks ask for at the same point."""
         return self._store.beside(f"collectives/{self._rounds.number}")
 
-    def watched(self, work: Callable[[], _Made], *, doing: str) -> _Made:
-        """What `work` returns, which may wait for other ranks where this group cannot see it: in collectives.
+    def watch(self, work: Callable[[], _Made], *, doing: str) -> _Made:
+        """Run `work`, which may wait for other ranks where this group cannot see it: in collectives.
 
         It runs in a thread of its own, left behind where this rank has to go on without it. Raises what `work`
         raises, RanksLost for ranks that died meanwhile, PeerFailed where one failed.
         """
-        outcome: concurrent.futures.Future[_Made] = concurrent.futures.Future()
-        threading.Thread(target=_fulfil, args=(outcome, work), daemon=True).start()
         next_parts = self._rounds.parts(self._rounds.number + 1)
-        while not concurrent.futures.wait([outcome], SECONDS_BETWEEN_LOOKS).done:
+
+        def look() -> None:
             self.ending.raise_published()
-            self._attendance.raise_dead(self._near, next_parts, doing=doing)
-        return outcome.result()
+            self._liveness.raise_dead(self._near, next_parts, doing=doing)
+
+        return in_thread(work, heeded=look, seconds_to_let_go=_SECONDS_TO_LET_GO)
 
     def blame(self, ranks: Iterable[int], *, doing: str) -> None:
-        """Find who is at fault for work that has failed on every one of `ranks` that lives, of which this is one.
+        """Find the rank at fault for work that has failed on all living `ranks`, of which this is one.
 
         Raises PeerFailed for one that says so, RanksLost for those that are silent; returns where none is.
         The first of them asks the others, who wait for what it finds.
@@ -185,56 +192,55 @@ class ProcessGroup:
         awaited = failed if self.rank == first else {first: none_is_silent}
         seconds = self.ending.farewell_seconds / (2 if self.rank == first else 1)
         keys, heeded = list(awaited.values()), self.ending.raise_published
-        if not self._attendance.has_come(self._store, keys, awaited, seconds=seconds, doing=doing, heeded=heeded):
-            raise self._attendance.overdue(absent_of(self._store, awaited), seconds=seconds, doing=doing)
+        if not self._liveness.has_come(self._store, keys, awaited, seconds=seconds, doing=doing, heeded=heeded):
+            raise self._liveness.overdue(absent_of(self._store, awaited), seconds=seconds, doing=doing)
         if self.rank == first:
             self._store.set(none_is_silent, "")
 
     def say_who_is_missing(self) -> None:
-        """Say on this rank's terminal which ranks were waited for in vain, if any."""
-        if self.ending.missing:
-            Terminal(is_speaker=True).say(f"Missing: {listed(self.ending.missing, self._node_title)}.")
+        """Say on this rank's terminal which ranks were waited for in vain: by host, or as the launcher names nodes."""
+        if not self.ending.missing:
+            return
+        hosts = {placement.rank: placement.hostname for placement in self.placements}
+        ranks = list_ranks(self.ending.missing, lambda rank: hosts.get(rank) or node_by_launcher(rank, os.environ))
+        Terminal(is_speaker=True).say(f"Missing: {ranks}.")
 
     def close(self) -> None:
-        """Let go of the stores."""
+        """Close the stores."""
         for store in dict.fromkeys((self._near, self._store)):
             store.close()
 
-    def _seat(self, seating: Seating) -> None:
-        self._attendance.placements = seating.placements
-        self._seating, self._near = seating, seating.near
-        self._rounds = Rounds(self.rank, self._store, seating, self._waiting)
+    def _set_topology(self, topology: Topology) -> None:
+        self._liveness.placements = topology.placements
+        self._topology, self._near = topology, topology.near
+        self._rounds = Rounds(self.rank, self._store, topology, self._waiting)
 
     def _compare_clocks(self) -> None:
         """Have the leaders of other nodes know the clock of rank 0."""
-        if self.rank == 0 and self._seating.others:
+        if self.rank == 0 and self._topology.others:
             self._store.background(functools.partial(keep_answering, now=self.now))
-        if self.rank not in self._seating.others:
+        if self.rank not in self._topology.others:
             return
-        self._clock = NodeClock(num_leaders=len(self._seating.others), now=self.now)
+        self._clock = NodeClock(num_leaders=len(self._topology.others), now=self.now)
         self._store.background(self._clock.follow)
         deadline = time.monotonic() + self.patience_seconds
         while not self._clock.is_known.wait(SECONDS_BETWEEN_LOOKS):
+            interruption.heed()
             self.ending.raise_published()
             if time.monotonic() > deadline:
-                raise self._attendance.overdue([0], seconds=self.patience_seconds, doing="starting")
+                raise self._liveness.overdue([0], seconds=self.patience_seconds, doing="starting")
 
     def _by_clock_here(self, start: Sequence[float]) -> list[float]:
-        """A start by rank 0's clock, as this leader's node has it."""
+        """Convert a start by rank 0's clock into one by the clock of this leader's node."""
         if self._clock is None:
             return list(start)
         offset = self._clock.offset
         return [start[0] - offset.seconds, offset.error_at(self.now())]
 
-    def _node_title(self, rank: int) -> str:
-        """The node of a rank as people know it: its host, or what the launcher said."""
-        known = {placement.rank: placement.hostname for placement in self.placements}
-        return known.get(rank) or node_by_launcher(rank, os.environ)
-
 
 @contextmanager
-def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
-    """The group of this process and those that the launcher started; alone where there is none.
+def join_group(timeout_seconds: float) -> Iterator[ProcessGroup]:
+    """Join the group of this process and those that the launcher started; alone where there is none.
 
     An error within becomes, on all ranks, the same RunEnded; an error that is a defect is raised as it is.
     """
@@ -248,7 +254,7 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
         group.ending.publish(error)
         group.say_who_is_missing()
         group.ending.farewell()
-        if isinstance(error, (SizingError, Interrupted)):
+        if isinstance(interruption.reason_for(error), (SizingError, Interrupted)):
             raise group.ending.ended(error) from error
         raise
     else:
@@ -258,8 +264,43 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
         group.close()
 
 
-def _fulfil(outcome: concurrent.futures.Future[_Made], work: Callable[[], _Made]) -> None:
-    try:
-        outcome.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
-        outcome.set_exception(error)
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """Writers in order; `ranks` are their numbers in the group, in which all ranks go through every barrier."""
+
+    ranks: tuple[int, ...]
+    group: ProcessGroup
+
+    @property
+    def index(self) -> int | None:
+        """Which of the writers this rank is; None where it waits."""
+        return self.ranks.index(self.group.rank) if self.group.rank in self.ranks else None
+
+    @property
+    def is_first_of_node(self) -> bool:
+        """Whether this rank is the first writer of its node, which speaks for it."""
+        here = self.group.placement.node
+        first = next((rank for rank, node in zip(self.ranks, self.nodes, strict=True) if node == here), None)
+        return self.group.rank == first
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each writer."""
+        return tuple(self.group.placements[rank].node for rank in self.ranks)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes that hold a writer."""
+        return len(set(self.nodes))
+
+    def gather(self, value: Any, *, doing: str) -> list[Any]:
+        """Gather every writer's value on rank 0, in their order; others' are left out. Raises as the group's."""
+        values = self.group.gather(value, doing=doing)
+        return [values[rank] for rank in self.ranks] if values else []
+
+    def title(self, index: int) -> str:
+        """Name a writer as people can find it: by rank and host, and by node where nodes have the same host name."""
+        placement = self.group.placements[self.ranks[index]]
+        namesakes = {peer.node for peer in self.group.placements if peer.hostname == placement.hostname}
+        node = f" ({placement.node})" if len(namesakes) > 1 else ""
+        return f"rank {placement.rank} on {placement.hostname}{node}"

@@ -1,1 +1,1 @@
-"""What is shown and kept: the result document, its tables, and the live view."""
+"""Results: measurements from samples, proofs and doubts of them, and what is shown, kept, published and fitted."""

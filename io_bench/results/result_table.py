@@ -1,4 +1,4 @@
-"""A result document for people: one table, and what it says in words."""
+"""A result document for people: a table, and sentences that report each measurement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from sizing.storage.measurement import RAW_ENGINE, BenchmarkResult, CachePolicy, Measurement
-from sizing.storage.request_times import RequestLatency
-from sizing.storage.workload_shape import Company, Resharding, SpreadTarget, WorkloadShape
-from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+from sizing.storage.run_events import RequestLatency
+from sizing.storage.workload_shape import BackgroundLosses, Resharding, SpreadTarget, WorkloadShape
+from sizing.units import bytes_text, counted_text, percent_text, rate_text, seconds_text
 
 _COLUMNS = ("operation", "first done", "last done", "min", "max", "bandwidth", "p99.9 request", "max request")
 _CACHE_MEANINGS: dict[CachePolicy, str] = {
@@ -26,7 +26,7 @@ _VERBS = {"write": ("wrote", "to"), "restore": ("restored", "from")}
 
 
 def result_table(result: BenchmarkResult) -> Table:
-    """One row per measurement. Times are seconds from the common start to the end of a rank.
+    """Table with a row per measurement. Times are seconds from the common start to the end of a rank.
 
     `first done` and `last done` are medians over the repetitions, of the fastest and the slowest rank;
     `min` and `max` are of the slowest.
@@ -39,37 +39,36 @@ def result_table(result: BenchmarkResult) -> Table:
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name == "operation" else "right", no_wrap=True)
     for measurement in result.measurements:
-        table.add_row(*_cells(measurement))
+        latency = measurement.request_latency
+        table.add_row(
+            measurement.operation,
+            seconds_text(statistics.median(measurement.first_done_seconds)),
+            seconds_text(statistics.median(measurement.seconds)),
+            seconds_text(min(measurement.seconds)),
+            seconds_text(max(measurement.seconds)),
+            rate_text(measurement.headline_bytes_per_second),
+            seconds_text(latency.p999_seconds) if latency else "",
+            seconds_text(latency.max_seconds) if latency else "",
+        )
     return table
 
 
 def sentences(result: BenchmarkResult) -> list[str]:
-    """What the measurements say, in plain words."""
-    return [sentence for measurement in result.measurements for sentence in _said(measurement)]
+    """Sentences that report the measurements."""
+    return [sentence for measurement in result.measurements for sentence in _report_measurement(measurement)]
 
 
-def _cells(measurement: Measurement) -> tuple[str, ...]:
-    latency = measurement.request_latency
-    return (
-        measurement.operation,
-        seconds_text(statistics.median(measurement.first_done_seconds)),
-        seconds_text(statistics.median(measurement.seconds)),
-        seconds_text(min(measurement.seconds)),
-        seconds_text(max(measurement.seconds)),
-        rate_text(measurement.headline_bytes_per_second),
-        seconds_text(latency.p999_seconds) if latency else "",
-        seconds_text(latency.max_seconds) if latency else "",
-    )
-
-
-def _said(measurement: Measurement) -> Iterator[str]:
+def _report_measurement(measurement: Measurement) -> Iterator[str]:
     verb, preposition = _VERBS[measurement.operation]
     first, last = statistics.median(measurement.first_done_seconds), statistics.median(measurement.seconds)
-    rate = f"{rate_text(measurement.bytes_per_second)}{_interval(measurement)}"
+    rate = rate_text(measurement.bytes_per_second)
+    if measurement.rate_interval_bytes_per_second is not None and len(measurement.seconds) > 1:
+        low, high = map(rate_text, measurement.rate_interval_bytes_per_second)
+        rate += f" (95 % interval {low} to {high})"
     yield (
-        f"{_count(measurement.num_ranks, 'rank')} on {_count(measurement.num_nodes, 'node')} {verb} "
+        f"{counted_text(measurement.num_ranks, 'rank')} on {counted_text(measurement.num_nodes, 'node')} {verb} "
         f"{bytes_text(measurement.total_bytes)} {preposition} the target in {seconds_text(last)}, the median "
-        f"of {_count(len(measurement.seconds), 'repetition')}: {rate}, "
+        f"of {counted_text(len(measurement.seconds), 'repetition')}: {rate}, "
         f"{rate_text(measurement.bytes_per_second / measurement.num_ranks)} per rank. "
         f"{_CACHE_MEANINGS[measurement.cache_policy]} ({measurement.cache_policy})"
     )
@@ -80,66 +79,64 @@ def _said(measurement: Measurement) -> Iterator[str]:
         )
     if measurement.limited_by == "storage" and measurement.null_sink_bytes_per_second:
         storage = "The storage" if measurement.engine == RAW_ENGINE else f"The storage as {measurement.engine} uses it"
+        probability = (measurement.limit_probabilities or {}).get("storage")
         yield (
             f"{storage} was the limit, not this client: with writes discarded, the client reaches "
-            f"{rate_text(measurement.null_sink_bytes_per_second)}{_probability(measurement)}."
+            f"{rate_text(measurement.null_sink_bytes_per_second)}"
+            f"{'' if probability is None else f' (probability {probability:.2f})'}."
         )
-    yield from _shaped(measurement)
-    yield from _changes(measurement)
+    yield from _report_shape(measurement)
+    yield from _report_fall(measurement)
     if measurement.request_latency:
-        yield _tail(measurement.request_latency)
+        yield _report_requests(measurement.request_latency)
     if measurement.num_ranks > 1:
         waited = 1 - first / last
         yield f"The fastest rank finished {percent_text(waited)} before the slowest; the job waits for the slowest."
 
 
-def _probability(measurement: Measurement) -> str:
-    sure = (measurement.limit_probabilities or {}).get("storage")
-    return "" if sure is None else f" (probability {sure:.2f})"
-
-
-def _shaped(measurement: Measurement) -> Iterator[str]:
-    """What a shape of the workload's own adds."""
+def _report_shape(measurement: Measurement) -> Iterator[str]:
+    """Sentences that report a workload of its own shape."""
     shape = measurement.shape
     if shape is None:
         return
     if shape.restore is not None:
-        yield _restored(measurement, shape)
+        yield _report_restore(measurement, shape)
     if shape.targets is not None:
-        yield _spread(shape, shape.targets)
+        yield _report_targets(shape, shape.targets)
     if shape.resharding is not None:
-        yield _resharded(measurement, shape.resharding)
+        yield _report_resharding(measurement, shape.resharding)
     if shape.deletion_seconds is not None:
-        yield _deleted(shape, shape.deletion_seconds)
+        yield _report_deletion(shape, shape.deletion_seconds)
     if shape.beside is not None:
-        yield _beside(measurement, shape.beside)
+        yield _report_background_load(measurement, shape.beside)
 
 
-def _restored(measurement: Measurement, shape: WorkloadShape) -> str:
-    """Who read, and what the others got."""
+def _report_restore(measurement: Measurement, shape: WorkloadShape) -> str:
+    """Report which ranks read, and how many bytes the others received."""
     who = f"{shape.num_replicas} replicas restored"
     if not shape.exchanged_bytes or shape.exchange_seconds is None:
         return f"{who} the same files ({shape.restore}): each was read {shape.num_replicas} times."
     num_reading = shape.num_reading_ranks or measurement.num_ranks
     return (
-        f"{who} ({shape.restore}): {_count(num_reading, 'rank')} read each byte once, then the ranks passed on "
+        f"{who} ({shape.restore}): {counted_text(num_reading, 'rank')} read each byte once, then the ranks passed on "
         f"{bytes_text(shape.exchanged_bytes)} in {seconds_text(shape.exchange_seconds)}, which the time includes."
     )
 
 
-def _spread(shape: WorkloadShape, targets: Sequence[SpreadTarget]) -> str:
-    """What each target gave, and for which all waited."""
+def _report_targets(shape: WorkloadShape, targets: Sequence[SpreadTarget]) -> str:
+    """Report the rate of each target, and for which of them all waited."""
     rates = ", ".join(f"{each.path} {rate_text(each.bytes_per_second)}" for each in targets)
     slow = " and ".join(shape.slow_targets or [])
     waited = f" Slow: {slow}; all ranks waited for it." if slow else " None was slow."
     return f"By target: {rates}; in sum {rate_text(shape.targets_bytes_per_second or 0.0)}.{waited}"
 
 
-def _resharded(measurement: Measurement, resharding: Resharding) -> str:
-    """What another number of ranks made of it."""
+def _report_resharding(measurement: Measurement, resharding: Resharding) -> str:
+    """Report a restore by another number of ranks."""
     loss = percent_text(resharding.loss_fraction) if resharding.loss_fraction > 0 else "nothing"
+    ranks = counted_text(resharding.num_restoring_ranks, "rank")
     return (
-        f"{_count(resharding.num_restoring_ranks, 'rank')} restored what {resharding.num_saving_ranks} had saved, and "
+        f"{ranks} restored what {resharding.num_saving_ranks} had saved, and "
         f"read {resharding.read_ratio:.3g} x the checkpoint for that. It took "
         f"{seconds_text(statistics.median(measurement.seconds))}, and "
         f"{seconds_text(statistics.median(resharding.as_saved_seconds))} by the ranks that saved: resharding lost "
@@ -147,30 +144,27 @@ def _resharded(measurement: Measurement, resharding: Resharding) -> str:
     )
 
 
-def _deleted(shape: WorkloadShape, seconds: float) -> str:
+def _report_deletion(shape: WorkloadShape, seconds: float) -> str:
     when = "and the save waited for it" if shape.deletion == "in-save" else "beside the next save"
     return (
-        f"{_count(shape.retained_checkpoints or 1, 'checkpoint')} stayed while the next was written. "
+        f"{counted_text(shape.retained_checkpoints or 1, 'checkpoint')} stayed while the next was written. "
         f"Removing the oldest took {seconds_text(seconds)}, {when}."
     )
 
 
-def _beside(measurement: Measurement, company: Company) -> str:
-    """What each of two lost to the other."""
-    alone, together = (_rate(statistics.median(rates), company.unit) for rates in (company.alone_rates, company.rates))
+def _report_background_load(measurement: Measurement, load: BackgroundLosses) -> str:
+    """Report what the background load and the saves took from each other."""
+    medians = (statistics.median(rates) for rates in (load.alone_rates, load.rates))
+    alone, together = (rate_text(rate) if load.unit == "bytes" else f"{rate:.4g} {load.unit}/s" for rate in medians)
     return (
-        f"Beside the saves ran {company.name}: {alone} alone, {together} with a save: lost "
-        f"{percent_text(company.loss_fraction)}. The save took {seconds_text(statistics.median(measurement.seconds))}, "
-        f"and {seconds_text(statistics.median(company.save_alone_seconds))} alone: it lost "
-        f"{percent_text(company.save_loss_fraction)} of its rate. Each is the median of the repetitions."
+        f"Beside the saves ran {load.name}: {alone} alone, {together} with a save: lost "
+        f"{percent_text(load.loss_fraction)}. The save took {seconds_text(statistics.median(measurement.seconds))}, "
+        f"and {seconds_text(statistics.median(load.save_alone_seconds))} alone: it lost "
+        f"{percent_text(load.save_loss_fraction)} of its rate. Each is the median of the repetitions."
     )
 
 
-def _rate(rate: float, unit: str) -> str:
-    return rate_text(rate) if unit == "bytes" else f"{rate:.4g} {unit}/s"
-
-
-def _changes(measurement: Measurement) -> Iterator[str]:
+def _report_fall(measurement: Measurement) -> Iterator[str]:
     fall, sustained = measurement.fall, measurement.headline_bytes_per_second
     if fall is not None and sustained < measurement.bytes_per_second:
         yield (
@@ -180,7 +174,7 @@ def _changes(measurement: Measurement) -> Iterator[str]:
         )
 
 
-def _tail(latency: RequestLatency) -> str:
+def _report_requests(latency: RequestLatency) -> str:
     slowest = latency.slowest
     return (
         f"Half of the {latency.num_requests:,} requests took up to {seconds_text(latency.p50_seconds)}, 99 % up to "
@@ -188,14 +182,3 @@ def _tail(latency: RequestLatency) -> str:
         f"in repetition {slowest.repetition}: {seconds_text(slowest.seconds)}, "
         f"{slowest.where}."
     )
-
-
-def _interval(measurement: Measurement) -> str:
-    interval = measurement.rate_interval_bytes_per_second
-    if interval is None or len(measurement.seconds) == 1:
-        return ""
-    return f" (95 % interval {rate_text(interval[0])} to {rate_text(interval[1])})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

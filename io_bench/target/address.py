@@ -1,17 +1,17 @@
-"""What an address names: a path a directory, a URL a place in an object store. Checked before anything is written."""
+"""Addresses of targets: a path of a directory, a URL of a place in an object store. They are checked before a write."""
 
 from __future__ import annotations
 
 import os
 import re
 
-from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.directory import DirectoryTarget
 from io_bench.target.target import Target
 from sizing.errors import InvalidInput
 
 _FILE_SCHEMES = ("file://", "local://")
 _SCHEME = re.compile(r"[A-Za-z][\w+.:-]*://")
-"""With which a URL begins; file systems of fsspec may be chained with ::."""
+"""Pattern of the beginning of a URL; file systems of fsspec may be chained with ::."""
 _NEXT_TARGET = re.compile(rf",(?=/|{_SCHEME.pattern})")
 """A comma that is not part of an object's key: a path or a URL follows."""
 
@@ -26,7 +26,7 @@ def is_url(text: str) -> bool:
 
 
 def checked_target(text: str, *, is_first: bool) -> Target:
-    """The target that a path or a URL names. Raises InvalidInput where it cannot be written to.
+    """Find the target that a path or a URL names. Raises InvalidInput where it cannot be written to.
 
     Args: `is_first`, for the one rank that may ask an object store: where all list at once, a store suffers.
     """

@@ -1,1 +1,1 @@
-"""Who may do what, and in which turn: tokens, their scopes, and turns to store."""
+"""Access: which token may do what, the sessions of people, and the turns of requests that store."""

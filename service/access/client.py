@@ -1,4 +1,4 @@
-"""Who asks, as far as an address tells: what a rate and a fair share are counted by."""
+"""Client of a request, as far as its address identifies it: rates and fair shares are counted by client."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Callable
 from starlette.types import Scope
 
 _ADDRESSES_KEPT = 1_000
-"""Of which is known whether they are proxies."""
+"""Max addresses of which is kept whether they are proxies."""
 _IPV6_NETWORK_BITS = 64
 """The network of one link (RFC 4291, 2.5.1): a client may take any address in it."""
 
 
 def trusted_by(proxies: str) -> Callable[[str], bool]:
-    """Whether an address is one of these proxies: addresses or networks, separated by commas; `*` for all.
+    """Return a function that tells whether an address is one of these proxies.
+
+    `proxies`: addresses or networks, separated by commas; `*` for all.
 
     >>> is_trusted = trusted_by("10.0.0.0/8, 2001:db8::1")
     >>> is_trusted("10.1.2.3"), is_trusted("127.0.0.1"), trusted_by("")("127.0.0.1")
@@ -35,12 +37,12 @@ def trusted_by(proxies: str) -> Callable[[str], bool]:
 
 
 def client_of(scope: Scope) -> str:
-    """An address, or the network that one IPv6 client has to itself."""
+    """Return the client of a connection: its address, or the IPv6 network that one client has to itself."""
     return client_at(str((scope.get("client") or ("",))[0]))
 
 
 def client_at(host: str) -> str:
-    """The same of an address.
+    """Name the client at an address: the address, or its IPv6 network.
 
     >>> client_at("192.0.2.7"), client_at("2001:db8::7"), client_at("")
     ('192.0.2.7', '2001:db8::/64', '')

@@ -1,4 +1,4 @@
-"""The OpenID Connect provider that people log in at: authorization code flow with PKCE (RFC 7636), by Authlib.
+"""OpenID Connect provider that people log in at: authorization code flow with PKCE (RFC 7636), by Authlib.
 
 What the provider publishes of itself is read anew for each step, so that a new key or address of it counts at once.
 """
@@ -23,72 +23,79 @@ from service.settings import Settings
 from sizing.errors import InvalidInput
 
 _SECONDS_TO_ANSWER = 10
-"""For each of three requests: who logs in waits for the page meanwhile."""
+"""Max time of each of three requests: who logs in waits for the page meanwhile."""
 _SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""By the provider's private key: "none" is signed by nobody, and HS256 by who has this service's secret."""
+"""Signatures by the provider's private key: "none" is signed by nobody, and HS256 by who has this service's secret."""
 _CLAIMS_OF_NAMES = ("preferred_username", "email", "name", "sub")
 
 
 class Provider:
-    """The provider of the settings."""
+    """Client of the provider that the settings name."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._redirect_uri = f"{settings.public_url.rstrip('/')}/login"
 
     async def start(self) -> dict[str, str]:
-        """The `url` to log in at, and `state`, `nonce` and `code_verifier`, to be known when the browser comes back.
+        """Return the `url` to log in at, with `state`, `nonce` and `code_verifier`, needed when the browser comes back.
 
         Raises LoginUnavailable.
         """
-        async with self._described() as app:
-            started: dict[str, str] = await app.create_authorization_url(self._redirect_uri)
-            return started
+        async with self._connect() as app:
+            login: dict[str, str] = await app.create_authorization_url(self._redirect_uri)
+            return login
 
-    async def identity(self, code: str, started: dict[str, str]) -> Identity:
-        """Who logged in, of the code that the browser brought back. Raises LoginUnavailable or LoginFailed."""
-        async with self._described() as app:
-            verifier = started["code_verifier"]
+    async def identity(self, code: str, login: dict[str, str]) -> Identity:
+        """Return who logged in, by the code that the browser brought back. Raises LoginUnavailable or LoginFailed."""
+        async with self._connect() as app:
+            verifier = login["code_verifier"]
             token = await app.fetch_access_token(self._redirect_uri, code=code, code_verifier=verifier)
-            claims = await app.parse_id_token(token, started["nonce"], claims_options=self._demanded())
+            claims = await app.parse_id_token(token, login["nonce"], claims_options=self._required_claims())
             if claims is None:
                 raise _failed("it brought no id_token")
             if self._settings.oidc_groups_claim not in claims and "userinfo_endpoint" in app.server_metadata:
-                claims = _completed(claims, await app.userinfo(token=token))
-        return self._identity(claims)
+                further = await app.userinfo(token=token)
+                if further.get("sub") != claims["sub"]:  # OpenID Connect Core 1.0, section 5.3.2
+                    raise _failed("its userinfo is of another person")
+                claims = {**further, **claims}
+        return self._read_identity(claims)
 
-    def _identity(self, claims: dict[str, Any]) -> Identity:
+    def _read_identity(self, claims: dict[str, Any]) -> Identity:
+        """Read name, groups and scope of a person from claims. Raises LoginFailed where no group has a scope here."""
         name = next(str(claims[claim]) for claim in _CLAIMS_OF_NAMES if claims.get(claim))
-        scope = scope_of(self._groups(claims), self._settings.oidc_groups)
+        claimed = claims.get(self._settings.oidc_groups_claim) or []
+        groups = [str(group) for group in ([claimed] if isinstance(claimed, str) else claimed)]
+        scope = scope_of(groups, self._settings.oidc_groups)
         if scope is None:
             raise LoginFailed.of(
                 self._settings.oidc_groups_claim,
                 "must name a group that has a scope here",
-                value=", ".join(self._groups(claims)) or None,
+                value=", ".join(groups) or None,
                 remedy="ask an admin to be put into one",
             )
         printable = "".join(each for each in name if each.isprintable()).strip()[:MAX_NAME_CHARACTERS]
         return Identity(self._settings.oidc_issuer, claims["sub"], printable or claims["sub"], scope)
 
-    def _groups(self, claims: dict[str, Any]) -> list[str]:
-        found = claims.get(self._settings.oidc_groups_claim) or []
-        return [str(group) for group in ([found] if isinstance(found, str) else found)]
+    def _required_claims(self) -> dict[str, Any]:
+        """Return the claims required of an ID token, beside nonce, times, and that it is for this service alone."""
 
-    def _demanded(self) -> dict[str, Any]:
-        """What an ID token must say, beside the nonce, its times, and that it is for this service alone."""
+        def is_subject(_: object, subject: object) -> bool:
+            return isinstance(subject, str) and 0 < len(subject) <= MAX_SUBJECT_CHARACTERS
+
         return {
             "iss": {"essential": True, "value": self._settings.oidc_issuer},
             "aud": {"essential": True, "values": [self._settings.oidc_client_id]},
-            "sub": {"essential": True, "validate": lambda _, subject: _is_subject(subject)},
+            "sub": {"essential": True, "validate": is_subject},
         }
 
     @asynccontextmanager
-    async def _described(self) -> AsyncIterator[StarletteOAuth2App]:
-        """A client of the provider, as it describes itself now. Raises LoginUnavailable or LoginFailed."""
+    async def _connect(self) -> AsyncIterator[StarletteOAuth2App]:
+        """Yield a client of the provider, as it describes itself now. Raises LoginUnavailable or LoginFailed."""
         app = self._client()
         try:
             metadata = await app.load_server_metadata()
-            self._require_issuer(metadata.get("issuer"))
+            if metadata.get("issuer") != self._settings.oidc_issuer:  # OpenID Connect Discovery 1.0, section 4.3
+                raise self._unavailable(f"names itself {metadata.get('issuer')}, which must be the same to the letter")
             known = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
             metadata["id_token_signing_alg_values_supported"] = [name for name in known if name in _SIGNATURES]
             yield app
@@ -101,34 +108,18 @@ class Provider:
 
     def _client(self) -> StarletteOAuth2App:
         secret = self._settings.oidc_client_secret
-        asked = {"scope": self._settings.oidc_scopes, "code_challenge_method": "S256", "timeout": _SECONDS_TO_ANSWER}
+        named = {"scope": self._settings.oidc_scopes, "code_challenge_method": "S256", "timeout": _SECONDS_TO_ANSWER}
         return OAuth().register(
             "provider",
             client_id=self._settings.oidc_client_id,
             client_secret=secret or None,
             server_metadata_url=f"{self._settings.oidc_issuer.rstrip('/')}/.well-known/openid-configuration",
-            client_kwargs=asked | ({} if secret else {"token_endpoint_auth_method": "none"}),
+            client_kwargs=named | ({} if secret else {"token_endpoint_auth_method": "none"}),
         )
-
-    def _require_issuer(self, named: object) -> None:
-        """As OpenID Connect Discovery 1.0, section 4.3, demands."""
-        if named != self._settings.oidc_issuer:
-            raise self._unavailable(f"names itself {named}, which must be the same to the letter")
 
     def _unavailable(self, rule: str) -> InvalidInput:
         remedy = "try again later; tokens work meanwhile"
         return LoginUnavailable.of(f"the provider {self._settings.oidc_issuer}", rule, value=None, remedy=remedy)
-
-
-def _completed(claims: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
-    """Claims with further ones of the same person (OpenID Connect Core 1.0, section 5.3.2). Raises LoginFailed."""
-    if further.get("sub") != claims["sub"]:
-        raise _failed("its userinfo is of another person")
-    return {**further, **claims}
-
-
-def _is_subject(subject: object) -> bool:
-    return isinstance(subject, str) and 0 < len(subject) <= MAX_SUBJECT_CHARACTERS
 
 
 def _failed(reason: str) -> InvalidInput:
@@ -137,7 +128,7 @@ def _failed(reason: str) -> InvalidInput:
 
 
 def scope_of(groups: list[str], mapping: str) -> Scope | None:
-    """The scope that includes most of those that groups have; None where they have none.
+    """Return the scope that includes most of the scopes of these groups; None where they have none.
 
     >>> mapping = "team=write, admins=admin, *=read"
     >>> scope_of(["team"], mapping), scope_of(["team", "admins"], mapping), scope_of([], mapping)

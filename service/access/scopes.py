@@ -1,18 +1,20 @@
-"""Who may do what: bearer tokens and their scopes, as dependencies of routes."""
+"""Who may do what, as dependencies of routes: tokens with their scopes, and sharing links with their scenario."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
 
 from service.database import Actor, Database, Scope
+from service.database.sharing_links import scenario_shared_by
 from service.database.tokens import token_of
 from service.errors import CrossOrigin, MissingScope, NotAuthenticated
-from service.telemetry.logs import REQUEST_ID
+from service.telemetry import REQUEST_ID
 from sizing.errors import InvalidInput
 
 INCLUDED: dict[Scope, tuple[Scope, ...]] = {
@@ -24,13 +26,13 @@ INCLUDED: dict[Scope, tuple[Scope, ...]] = {
 }
 """The scopes that each scope includes."""
 SYSTEMS = "/v1/storage-systems"
-"""Beyond it, and its name, stands what belongs to one storage system."""
+"""Path of the storage systems; below a name stands what belongs to that one."""
 
 BEARER = HTTPBearer(auto_error=False, description="A token from `ckpt-serve token create`")
 
 
 async def database_of(request: Request) -> Database:
-    """The database of the service that got the request; asynchronous, for that costs no thread."""
+    """Return the database of the service that got the request. Asynchronous, as that costs no thread."""
     return _database_of(request)
 
 
@@ -39,19 +41,19 @@ OpenDatabase = Annotated[Database, Depends(database_of)]
 
 @dataclass(frozen=True, slots=True)
 class TokenWith:
-    """A dependency: who holds the token of the request, which must have a scope, and be for the storage system."""
+    """Dependency that returns the holder of the request's token, which must have the scope and cover the system."""
 
     scope: Scope
 
     @property
     def stores(self) -> bool:
-        """Whether who has the scope changes what is stored."""
+        """Whether the scope lets its holder change what is stored."""
         return self.scope != "read"
 
     def __call__(
         self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)] = None
     ) -> Actor:
-        """The holder. Raises NotAuthenticated, MissingScope, or CrossOrigin."""
+        """Return the holder. Raises NotAuthenticated, MissingScope, or CrossOrigin."""
         actor = holder_of(request)
         held = actor.token.scope if actor.token else None
         if held is None or self.scope not in INCLUDED[held]:
@@ -62,7 +64,7 @@ class TokenWith:
         return actor
 
     def _require_system(self, request: Request, actor: Actor) -> None:
-        """Refuse what a token limited to storage systems is not for: others, and what is stored beside them."""
+        """Refuse a token limited to storage systems for others, and for what is stored outside of them."""
         path: str = request.scope["route"].path
         if path.startswith(f"{SYSTEMS}/"):
             actor.require_system(request.path_params["name"])
@@ -71,10 +73,10 @@ class TokenWith:
 
 
 def holder_of(request: Request) -> Actor:
-    """Who holds the token of the request, looked up once. Raises NotAuthenticated, or CrossOrigin."""
+    """Return the holder of the request's token, looked up once. Raises NotAuthenticated, or CrossOrigin."""
     known: Actor | None = getattr(request.state, "holder", None)
     if known is None:
-        known = visitor_of(request)
+        known = find_holder(request)
         if known is None:
             raise not_authenticated(request)
         request.state.holder = known
@@ -82,7 +84,7 @@ def holder_of(request: Request) -> Actor:
 
 
 def asker_of(request: Request) -> Actor | None:
-    """Who asks what everybody may ask, as far as a token or a login of a page of the service tells."""
+    """Return who asks a question that is open to everybody; None without a valid token or login."""
     try:
         return holder_of(request)
     except (NotAuthenticated, CrossOrigin):
@@ -90,7 +92,7 @@ def asker_of(request: Request) -> Actor | None:
 
 
 def not_authenticated(request: Request) -> InvalidInput:
-    """The error for a request without a token that holds."""
+    """Return the error for a request without a valid token."""
     remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
     return NotAuthenticated.of(
         "authorization",
@@ -100,15 +102,15 @@ def not_authenticated(request: Request) -> InvalidInput:
     )
 
 
-def visitor_of(request: Request) -> Actor | None:
-    """Who holds the token of the request, or without one has logged in; None where nobody is known.
+def find_holder(request: Request) -> Actor | None:
+    """Find who holds the token of the request, or without one has logged in; None where nobody is known.
 
     Raises CrossOrigin for a change by the cookie of a login that a page of another site asks for.
     """
     header, sessions = request.headers.get("authorization"), request.app.state.sessions
     if header is None and sessions is not None:
-        found = sessions.person_of(request)
-        return Actor(found[0].token, REQUEST_ID.get(), session_ends_at=found[1]) if found else None
+        login = sessions.person_of(request)
+        return Actor(login[0].token, REQUEST_ID.get(), session_ends_at=login[1]) if login else None
     scheme, bearer = get_authorization_scheme_param(header)
     token = token_of(_database_of(request), bearer) if scheme.lower() == "bearer" else None
     return Actor(token, REQUEST_ID.get()) if token else None
@@ -123,3 +125,29 @@ Reader = Annotated[Actor, Depends(TokenWith("read"))]
 Publisher = Annotated[Actor, Depends(TokenWith("publish-only"))]
 Writer = Annotated[Actor, Depends(TokenWith("write"))]
 Admin = Annotated[Actor, Depends(TokenWith("admin"))]
+
+
+_LINK = HTTPBearer(
+    auto_error=False, scheme_name="SharingLink", description="The key of a sharing link of a saved scenario"
+)
+
+
+def shared_id(
+    request: Request,
+    database: OpenDatabase,
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_LINK)] = None,
+) -> UUID:
+    """Return the id of the scenario that the request's key reads. Raises NotAuthenticated."""
+    scheme, key = get_authorization_scheme_param(request.headers.get("authorization"))
+    scenario_id = scenario_shared_by(database, key) if scheme.lower() == "bearer" else None
+    if scenario_id is None:
+        raise NotAuthenticated.of(
+            "authorization",
+            "must be the key of a sharing link that has not ended and was not withdrawn",
+            value=None,
+            remedy="ask for a new link who gave you this one",
+        )
+    return scenario_id
+
+
+SharedId = Annotated[UUID, Depends(shared_id)]

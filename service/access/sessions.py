@@ -9,18 +9,19 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from service.database.people import person_with
+from service.database.people import find_person
 from service.database.tables import PersonRow
 from service.errors import CrossOrigin
 from service.settings import Settings
 
 SECONDS_TO_LOG_IN = 600
-"""From the page of the service to that of the provider, with password and second factor, and back."""
+"""Max time of a login: from the page of the service to that of the provider, with password and second factor, and
+back."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class SignedCookie:
-    """A cookie that only who has the session key can make, and that holds for some time.
+    """Signed cookie: only the holder of the session key can make it, and it is valid for some time.
 
     Browsers send it with requests of the service's own pages alone, and no script reads it.
     """
@@ -33,7 +34,7 @@ class SignedCookie:
         self._serializer = URLSafeTimedSerializer(keys[::-1], salt=name)  # it signs with the last
 
     def read(self, request: Request) -> tuple[Any, datetime] | None:
-        """What it holds, and when it was set; None where there is none that holds."""
+        """Return the content of the cookie and when it was set; None without a valid one."""
         cookie = request.cookies.get(self.name, "")
         try:
             content, at = self._serializer.loads(cookie, max_age=self._seconds, return_timestamp=True)
@@ -42,7 +43,7 @@ class SignedCookie:
         return content, at
 
     def set(self, response: Response, content: object) -> None:
-        """Give it to the browser."""
+        """Set the cookie in the browser."""
         value = str(self._serializer.dumps(content))
         response.set_cookie(
             self.name,
@@ -54,12 +55,12 @@ class SignedCookie:
         )
 
     def delete(self, response: Response) -> None:
-        """Take it from the browser."""
+        """Delete the cookie from the browser."""
         response.delete_cookie(self.name, secure=self._is_secure, httponly=True, samesite="strict")
 
 
 class Sessions:
-    """The cookies of one application: of people, and of logins under way."""
+    """Cookies of the application: of people's sessions, and of logins under way."""
 
     def __init__(self, settings: Settings) -> None:
         self.people = SignedCookie("ckpt-session", settings, seconds=settings.session_seconds)
@@ -68,22 +69,22 @@ class Sessions:
         self.origin = "{0.scheme}://{0.netloc}".format(urlsplit(settings.public_url))
 
     def begin(self, response: Response, person: PersonRow) -> None:
-        """Let the browser be a person's."""
+        """Begin a person's session in the browser."""
         self.people.set(response, [person.token_id, person.sessions])
 
     def person_of(self, request: Request) -> tuple[PersonRow, datetime] | None:
-        """Whose browser it is, and until when; None where nobody has logged in. Raises CrossOrigin."""
-        found = self.people.read(request)
-        if found is None:
+        """Return the person of the browser's session and its end; None without a login. Raises CrossOrigin."""
+        cookie = self.people.read(request)
+        if cookie is None:
             return None
         if request.method not in _SAFE_METHODS:
             self.require_own_page(request)
-        (token_id, sessions), at = found
-        person = person_with(request.app.state.database, token_id, sessions=sessions)
+        (token_id, sessions), at = cookie
+        person = find_person(request.app.state.database, token_id, sessions=sessions)
         return (person, self.end_of(at)) if person else None
 
     def end_of(self, beginning: datetime) -> datetime:
-        """When a session ends that began at a time."""
+        """Return the end of a session that began at a time."""
         return beginning + self._lasting
 
     def require_own_page(self, request: Request) -> None:

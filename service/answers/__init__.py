@@ -1,1 +1,1 @@
-"""From a question to its answer: at once beside the event loop, or as a function for the processes that compute."""
+"""Answers to questions: at once beside the event loop, or as functions for the compute processes."""

@@ -1,96 +1,69 @@
-"""Scenarios that name a stored calibration: the name is replaced by what it stands for, before anything is answered."""
+"""Stored calibrations in requests: each id is replaced by its calibration before the request is answered."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from service.database import Database
 from service.database.calibrations import calibration_of_id
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.cluster_scenario import ClusterScenario
-from sizing.explore.comparisons.comparison_request import ComparisonRequest
-from sizing.explore.decisions.decision_request import DecisionRequest
-from sizing.explore.layouts.layouts_request import LayoutsRequest
-from sizing.explore.manifests.manifest_request import ManifestRequest
-from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
-from sizing.explore.scenario_simulation import ScenarioSimulation
-from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
-from sizing.explore.stages.stages_request import StagesRequest
-from sizing.explore.techniques.techniques_report import TechniquesRequest
 from sizing.scenario import Scenario
-from sizing.storage.storage import Storage
+from sizing.storage.calibration import Calibration
 
 MAX_CALIBRATIONS = 100
-"""Of one sweep."""
+"""Max calibrations of one sweep."""
 
-_Question = TypeVar(
-    "_Question",
-    ScenarioSimulation,
-    LayoutsRequest,
-    ManifestRequest,
-    RematerializationRequest,
-    SensitivityRequest,
-    StagesRequest,
-    TechniquesRequest,
-)
+_Request = TypeVar("_Request", bound=BaseModel)
+_Find = Callable[[str], Calibration]
+
+
+def with_calibrations(database: Database, request: _Request, fields: Sequence[str]) -> _Request:
+    """Replace the calibration ids in a request by their calibrations. A request without one is returned itself.
+
+    `fields` are those that may hold an id, as `Question.may_name_calibrations` has them. In a block that is a document,
+    as that of a sweep, a field may hold a list of ids.
+    Raises InvalidInput where there is none of an id, and for more than MAX_CALIBRATIONS in a list, each of which may be
+    large.
+    """
+    for field in fields:
+        request = _replace(request, field.split("."), lambda named: calibration_of_id(database, named))
+    return request
 
 
 def with_calibration(database: Database, scenario: Scenario) -> Scenario:
-    """The scenario with its calibration in place of an id. Raises InvalidInput where there is none of that id."""
-    storage = _with_calibration(database, scenario.storage)
-    return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
+    """Replace the calibration id in a scenario by its calibration. Raises InvalidInput for an unknown id."""
+    return with_calibrations(database, scenario, ("storage.calibration",))
 
 
-def comparison_with_calibrations(database: Database, request: ComparisonRequest) -> ComparisonRequest:
-    """The same of each scenario of a comparison."""
-    scenarios = tuple(
-        named.model_copy(update={"scenario": with_calibration(database, named.scenario)}) for named in request.scenarios
-    )
-    return request.model_copy(update={"scenarios": scenarios})
+def _replace(part: Any, path: Sequence[str], find: _Find) -> Any:
+    """Replace what the field at a path names in a part of a request. A part that names nothing is returned itself."""
+    if not path:
+        return find(part) if isinstance(part, str) else part
+    name, rest = path[0], path[1:]
+    if isinstance(part, dict):
+        if name not in part:
+            return part
+        inner = _as_documents(part[name], find) if not rest else _replace(part[name], rest, find)
+        return part if inner is part[name] else part | {name: inner}
+    if name == "*":
+        found = tuple(_replace(each, rest, find) for each in part)
+        return part if all(new is old for new, old in zip(found, part, strict=True)) else found
+    if not isinstance(part, BaseModel):
+        return part
+    given = getattr(part, name)
+    inner = _replace(given, rest, find)
+    return part if inner is given else part.model_copy(update={name: inner})
 
 
-def decision_with_calibrations(database: Database, request: DecisionRequest) -> DecisionRequest:
-    """The same of each offer of a decision."""
-    offers = tuple(
-        offer.model_copy(update={"storage": _with_calibration(database, offer.storage)}) for offer in request.offers
-    )
-    return request.model_copy(update={"offers": offers})
-
-
-def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> ClusterScenario:
-    """The same of a cluster's scenario."""
-    storage = _with_calibration(database, scenario.storage)
-    return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
-
-
-def question_with_calibration(database: Database, question: _Question) -> _Question:
-    """The same of a question that holds one scenario."""
-    return question.model_copy(update={"scenario": with_calibration(database, question.scenario)})
-
-
-def document_with_calibrations(database: Database, document: dict[str, Any]) -> dict[str, Any]:
-    """The same of a document in which the calibration may be a list of ids, as in a sweep.
-
-    Raises InvalidInput also for more than MAX_CALIBRATIONS of them, each of which may be large.
-    """
-    storage = document.get("storage")
-    named = storage.get("calibration") if isinstance(storage, dict) else None
+def _as_documents(named: Any, find: _Find) -> Any:
+    """Replace a calibration id, or each in a list, by its calibration as a JSON document."""
     if isinstance(named, str):
-        found: Any = _as_document(database, named)
-    elif isinstance(named, list):
-        found = _as_documents(database, named)
-    else:
-        return document
-    return {**document, "storage": {**document["storage"], "calibration": found}}
-
-
-def _with_calibration(database: Database, storage: Storage | None) -> Storage | None:
-    if storage is None or not isinstance(storage.calibration, str):
-        return storage
-    return storage.model_copy(update={"calibration": calibration_of_id(database, storage.calibration)})
-
-
-def _as_documents(database: Database, named: list[Any]) -> list[Any]:
+        return find(named).model_dump(mode="json")
+    if not isinstance(named, list):
+        return named
     ids = {each for each in named if isinstance(each, str)}
     if len(ids) > MAX_CALIBRATIONS:
         raise InvalidInput.of(
@@ -99,9 +72,5 @@ def _as_documents(database: Database, named: list[Any]) -> list[Any]:
             value=len(ids),
             remedy="send fewer calibrations in one request",
         )
-    documents = {each: _as_document(database, each) for each in ids}
+    documents = {each: find(each).model_dump(mode="json") for each in ids}
     return [documents[each] if isinstance(each, str) else each for each in named]
-
-
-def _as_document(database: Database, calibration_id: str) -> dict[str, Any]:
-    return calibration_of_id(database, calibration_id).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""How far a heavy question is, told to whoever waits, and held against the time that there is.
+"""Progress of a heavy question: reported to whoever waits, and compared with the time limit.
 
 The rate so far says how long all of it takes, on this machine and beside what else it does: no count of rows or
 failures says as much.
@@ -13,29 +13,29 @@ from time import monotonic
 
 from service.errors import OutOfTime
 
-Heard = Callable[[float], None]
+ProgressListener = Callable[[float], None]
 
 SECONDS_TO_JUDGE = 2.0
-"""After which the rate so far counts: the first steps also make what later ones find ready."""
+"""Time after which the rate so far counts: the first steps also make what later ones find ready."""
 SECONDS_BETWEEN = 1.0
-"""Between two fractions that are told."""
+"""Pause between two fractions that are told."""
 
 
-def unheard(_fraction: float) -> None:
-    """Progress that nobody waits for."""
+def ignore_progress(_fraction: float) -> None:
+    """Ignore progress that nobody waits for."""
 
 
-_LISTENER: ContextVar[Heard] = ContextVar("listener", default=unheard)
+_LISTENER: ContextVar[ProgressListener] = ContextVar("listener", default=ignore_progress)
 
 
 def tell(fraction: float) -> None:
-    """Say which fraction of the question is done. Raises OutOfTime as `Course` does."""
+    """Report which fraction of the question is done. Raises OutOfTime as `ProgressWatch` does."""
     _LISTENER.get()(fraction)
 
 
 @contextmanager
-def told_to(listener: Heard) -> Iterator[None]:
-    """While the block runs, a listener hears what is told."""
+def report_progress_to(listener: ProgressListener) -> Iterator[None]:
+    """Report progress to a listener while the block runs."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -43,28 +43,25 @@ def told_to(listener: Heard) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-class Course:
-    """The course of one question that begins now.
+class ProgressWatch:
+    """Progress of one question that begins now.
 
     Args: `hear`, who hears a fraction once a second. `max_seconds`, above which a question is given up as soon as the
     rate so far says so; None where nobody waits for it.
     """
 
-    def __init__(self, hear: Heard, *, max_seconds: float | None) -> None:
+    def __init__(self, hear: ProgressListener, *, max_seconds: float | None) -> None:
         self._hear, self._max_seconds = hear, max_seconds
         self._start = monotonic()
         self._next = 0.0
 
     def __call__(self, fraction: float) -> None:
-        """Hear a fraction. Raises OutOfTime where all of it would take longer than the max."""
+        """Report a fraction. Raises OutOfTime where the whole question would take longer than the max."""
         seconds = monotonic() - self._start
         if seconds >= self._next:
             self._next = seconds + SECONDS_BETWEEN
             self._hear(fraction)
-            self._judge(seconds, fraction)
-
-    def _judge(self, seconds: float, fraction: float) -> None:
-        """Hold the time of all of it, `seconds / fraction`, against the max."""
-        if self._max_seconds is not None and seconds >= SECONDS_TO_JUDGE and seconds > fraction * self._max_seconds:
-            rule = f"would take longer than {self._max_seconds:g} seconds"
-            raise OutOfTime.of("the question", rule, value=None, remedy="send it as a job, or as smaller questions")
+            is_late = self._max_seconds is not None and seconds > fraction * self._max_seconds
+            if is_late and seconds >= SECONDS_TO_JUDGE:
+                rule = f"would take longer than {self._max_seconds:g} seconds"
+                raise OutOfTime.of("the question", rule, value=None, remedy="send it as a job, or as smaller questions")

@@ -1,1 +1,1 @@
-"""`ckpt-serve`: one module for each thing that its commands are about."""
+"""Commands of `ckpt-serve`: one module for each thing that they are about."""

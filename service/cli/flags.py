@@ -13,16 +13,16 @@ import typer
 from service.database.tokens import NewToken
 from service.errors import validated
 from service.settings import Settings, require_known_variables, variable_of
-from sizing.cli.console import Version
 from sizing.errors import InvalidInput
+from sizing.terminal.program import Version
 
 
 def as_given(error: InvalidInput, words: Sequence[str]) -> InvalidInput:
-    """The problems in the words of the command line, or of the environment where the value came from there."""
-    return InvalidInput(replace(problem, field=_given_as(problem.field, words)) for problem in error.problems)
+    """Name problems by the flags of the command line, or by environment variables where a value came from one."""
+    return InvalidInput(replace(problem, field=_name_given(problem.field, words)) for problem in error.problems)
 
 
-def _given_as(field: str, words: Sequence[str]) -> str:
+def _name_given(field: str, words: Sequence[str]) -> str:
     if field not in (*Settings.model_fields, *NewToken.model_fields):
         return field
     flag = _flag_of(field)
@@ -57,7 +57,7 @@ DatabaseUrl = Annotated[str | None, typer.Option("--database-url", metavar="URL"
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the signature that typer reads: a flag for each setting."""
+    """Give a command the signature that typer reads: a flag for each setting."""
     flags: dict[str, tuple[Any, Any]] = {
         name: (bool | None if field.annotation is bool else str | None, _option(name))
         for name, field in Settings.model_fields.items()
@@ -76,13 +76,13 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_of(**flags: str | bool | None) -> Settings:
-    """The settings by the flags that were given. Raises InvalidInput."""
+    """Build the settings from the flags that were given. Raises InvalidInput."""
     require_known_variables()
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     return validated(Settings, lambda: Settings(**given))
 
 
 def database_url_of(context: typer.Context, url: str | None) -> str:
-    """The database that a command names, or `ckpt-serve` before it, or else the settings. Raises InvalidInput."""
+    """Return the database URL of a command, of `ckpt-serve` before it, or of the settings. Raises InvalidInput."""
     before = context.find_root().params["database_url"]
     return settings_of(database_url=before if url is None else url).database_url

@@ -1,4 +1,4 @@
-"""`ckpt-serve`: where it starts. Its commands are imported later, so that what is missing for them can be named.
+"""Entry point of `ckpt-serve`. Its commands are imported later, so that an error can name a missing library.
 
 Exit code 0 for a command that was done, 2 for what cannot be done or served as asked. A service that was told
 to stop finishes its requests and ends by the signal that told it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from sizing.cli.console import Program, run
+from sizing.terminal.program import Program, run
 
 _PROGRAM = Program(
     "ckpt-serve",
@@ -23,7 +23,7 @@ _PROGRAM = Program(
         "--processes": "--workers",
     },
 )
-"""With the names that uvicorn and gunicorn have for what its flags set."""
+"""The program, with the names that uvicorn and gunicorn have for its flags."""
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""Processes beside the server for heavy questions, within limits of time and memory."""
+"""Compute processes beside the server for heavy questions, within limits of time and memory."""

@@ -1,7 +1,7 @@
-"""How a question is asked: by who waits for its answer, or as a job.
+"""Request for an answer: the client waits for it, or it becomes a job.
 
 It is a job from the first where that is preferred (RFC 7240, `Prefer: respond-async`), and becomes one by itself where
-it takes, or by its progress will take, longer than the service lets anyone wait.
+it takes, or by its progress will take, longer than the service lets anyone wait, or has had its turn while others wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.compute.pool import ClientCompute, Compute
 from service.database.jobs import NewJob
 from service.errors import OutOfTime
 from service.http.problems import Responses
-from service.reports.forms import report_response
+from service.reports import report_response
 from service_client.terms import ReportForm
 
 RESPOND_ASYNC = "respond-async"
@@ -47,7 +47,7 @@ ACCEPTED: Responses = {
 
 
 def is_preferred(preference: str, headers: list[str]) -> bool:
-    """Whether Prefer headers name a preference; what else they say is ignored (RFC 7240, section 2).
+    """Tell whether Prefer headers name a preference. Other preferences are ignored (RFC 7240, section 2).
 
     >>> [is_preferred("respond-async", [header]) for header in ("return=minimal, Respond-Async; wait=10", "wait=10")]
     [True, False]
@@ -58,37 +58,38 @@ def is_preferred(preference: str, headers: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question of a client: answered in its turn, or accepted as a job."""
+    """Question of a client: answered in its turn, or accepted as a job."""
 
     compute: ClientCompute
     jobs: Jobs
     request: Request
     is_job: bool
 
-    async def answered(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
-        """What a function of `service.answers.heavy` answers in a form, or where the job is found that it becomes.
+    async def answer(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
+        """Answer with a function of `service.answers.heavy` in a report form, or with the Location of a new job.
 
         Raises as `ClientCompute.run`.
         """
         if self.is_job:
-            return await self.accepted(form, function, *arguments)
+            return await self.accept_job(form, function, *arguments)
         try:
-            return report_response(form, await self.compute.run(function, *arguments))
+            return report_response(form, await self.compute.run(function, *arguments, may_be_job=True))
         except OutOfTime:
-            return await self.accepted(form, function, *arguments)
+            return await self.accept_job(form, function, *arguments)
 
-    async def accepted(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
-        """Where the job is found. Raises Busy where too many of the client wait."""
+    async def accept_job(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
+        """Accept the question as a job and answer with its Location. Raises Busy where too many of the client wait."""
         kind = self.request.scope["route"].path.rpartition("/")[2]
         asker = await run_in_threadpool(asker_of, self.request)
         new = NewJob(kind, form, asker.token_id if asker else None)
         row = await self.jobs.submit(client_of(self.request.scope), new, function, *arguments)
         headers = {"Location": f"{PATH}/{row.id}", "Retry-After": RETRY_AFTER, "Vary": "Accept, Prefer"}
-        applied = {"Preference-Applied": RESPOND_ASYNC} if self.is_job else {}
-        return Response(status_code=202, headers=headers | applied)
+        if self.is_job:
+            headers["Preference-Applied"] = RESPOND_ASYNC
+        return Response(status_code=202, headers=headers)
 
 
-async def _asking(
+async def asking_of(
     request: Request,
     compute: Compute,
     prefer: Annotated[
@@ -96,9 +97,10 @@ async def _asking(
         Header(description="Preference respond-async (RFC 7240): answer 202 at once with the Location of a job."),
     ] = None,
 ) -> Asking:
+    """Return the question of a request, which its Prefer headers may ask to become a job."""
     del prefer  # described as one text, as generated clients send no list of headers; a client may send several
     is_job = is_preferred(RESPOND_ASYNC, request.headers.getlist("prefer"))
     return Asking(compute, request.app.state.jobs, request, is_job)
 
 
-AskedSoonOrLater = Annotated[Asking, Depends(_asking)]
+NowOrAsJob = Annotated[Asking, Depends(asking_of)]

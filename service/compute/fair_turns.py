@@ -1,4 +1,4 @@
-"""Turns that clients get in rotation: who asks much waits for itself, and others pass.
+"""Fair queue: clients get turns in rotation, so that a client with many questions delays only its own.
 
 Fair queuing (Nagle, RFC 970) with a queue for each client, and the longest queue pushed out where all are full
 (McKenney, Stochastic Fairness Queueing, 1990).
@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager
 from service.errors import busy
 
 _LEAST_UNFAIR = 2
-"""By so many more questions of the longest queue, one of them gives way to a newcomer: less would only change seats."""
+"""The longest queue with so many more questions than a newcomer's loses one to it. Less would only exchange the two."""
 
 
 class FairTurns:
-    """A number of turns at a time, dealt to clients in rotation; `max_asked` are those that have a turn or wait."""
+    """Limited number of simultaneous turns, given to clients in rotation; `max_asked`: turns and waiting together."""
 
     def __init__(self, num_turns: int, *, max_asked: int) -> None:
         self._num_turns = num_turns
@@ -28,7 +28,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, client: str, *, max_seconds: float) -> AsyncIterator[None]:
-        """A turn of a client. Raises Busy where too many wait, or its turn does not come in time."""
+        """Take a turn for a client. Raises Busy where too many wait, or its turn does not come in time."""
         await self._take(client, max_seconds)
         try:
             yield
@@ -40,9 +40,15 @@ class FairTurns:
         if self._num_asked >= self._max_asked:
             self._longest_to_give_way(client)
 
+    def num_waiting_beside(self, client: str) -> int:
+        """Count the waiting questions of other clients."""
+        return sum(len(queue) for other, queue in self._queues.items() if other != client)
+
     async def _take(self, client: str, max_seconds: float) -> None:
         if self._num_asked >= self._max_asked:
-            self._make_room(client)
+            pushed_out = self._longest_to_give_way(client).pop()
+            if not pushed_out.done():
+                pushed_out.set_exception(busy())
         if self._num_held < self._num_turns:  # then nobody waits
             self._num_held += 1
             return
@@ -61,20 +67,15 @@ class FairTurns:
     def _num_asked(self) -> int:
         return self._num_held + sum(map(len, self._queues.values()))
 
-    def _make_room(self, client: str) -> None:
-        """Let the newest question of the longest queue give way, where that is fair. Raises Busy where it is not."""
-        given_up = self._longest_to_give_way(client).pop()
-        if not given_up.done():
-            given_up.set_exception(busy())
-
     def _longest_to_give_way(self, client: str) -> deque[asyncio.Future[None]]:
+        """Return the longest queue, which loses its newest question to a client. Raises Busy where that is not fair."""
         longest = max(self._queues.values(), key=len, default=deque())
         if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
             raise busy()
         return longest
 
     def _leave(self, client: str, place: asyncio.Future[None]) -> None:
-        """Give up a place, or the turn that just came."""
+        """Give up a place in the queue, or the turn that just came."""
         queue = self._queues.get(client, deque())
         if place in queue:
             queue.remove(place)
@@ -83,7 +84,7 @@ class FairTurns:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """A turn is over: the next is of the client whose turn is longest ago."""
+        """Pass a finished turn to the client that has waited longest for one."""
         while self._queues:
             client, queue = next(iter(self._queues.items()))
             place = queue.popleft()

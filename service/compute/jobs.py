@@ -1,4 +1,4 @@
-"""Questions that are answered later, in processes of their own: those who wait for an answer are not behind them."""
+"""Jobs: questions that are answered later, in processes of their own, so that nobody who waits is behind them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from service.database.tables import JobRow
 from service.errors import TakesTooLong
 from service.http.problems import INTERNAL_ERROR, kind_of
 from service.settings import Settings
-from service.telemetry.metrics import Metrics
+from service.telemetry import Metrics
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
 MAX_JOBS_PER_PROCESS = 16
-"""That run or wait; of ten minutes each, the last one's turn comes within three hours."""
+"""Max jobs that run or wait; of ten minutes each, the last one's turn comes within three hours."""
 SECONDS_BETWEEN_BEATS = 2.0
-"""In which a worker hears that another has cancelled its job."""
+"""Time in which a worker hears that another has cancelled its job."""
 _TRIES_TO_STORE = 15
-"""With SECONDS_BETWEEN_BEATS between two: a database that is away for half a minute costs nobody a result."""
+"""Attempts to store a result, SECONDS_BETWEEN_BEATS apart: a database that is away for half a minute costs nobody a
+result."""
 _FAILED = Problem("the service", "failed", "", "try again; see the log of the service for the cause")
 
 _log = logging.getLogger(__name__)
 
 
 class Jobs:
-    """The jobs that this worker answers, and what it knows of those of others by the database."""
+    """Jobs that this worker answers. The database tells it about the jobs of other workers."""
 
     def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
         num_workers = settings.job_workers
@@ -50,12 +51,12 @@ class Jobs:
         self._beating: asyncio.Task[None] | None = None
 
     async def submit(self, client: str, new: NewJob, function: Callable[..., bytes], *arguments: object) -> JobRow:
-        """A new job of a client, whose result is what a function returns. Raises Busy where too many wait."""
+        """Submit a job of a client whose result a function returns. Raises Busy where too many wait."""
         self._turns.require_room(client)
         row = await run_in_threadpool(jobs.add_job, self._database, new, max_seconds=self._max_seconds)
         task = asyncio.create_task(self._answer(row.id, client, function, arguments))
         self._own[row.id] = task
-        task.add_done_callback(lambda _: self._forget(row.id))
+        task.add_done_callback(lambda _: (self._own.pop(row.id, None), self._progress.pop(row.id, None)))
         if self._beating is None or self._beating.done():
             self._beating = asyncio.create_task(self._beat())
         return row
@@ -70,7 +71,7 @@ class Jobs:
         self._end(job_id)
 
     async def close(self) -> None:
-        """Say that the jobs of this worker are interrupted, and stop its processes."""
+        """Mark the jobs of this worker as interrupted, and stop its processes."""
         own = dict(self._own)
         if own:
             try:
@@ -85,13 +86,8 @@ class Jobs:
         if self._beating is not None:
             self._beating.cancel()
 
-    def _forget(self, job_id: UUID) -> None:
-        """Nothing answers the job any more."""
-        self._own.pop(job_id, None)
-        self._progress.pop(job_id, None)
-
     def _end(self, job_id: UUID) -> None:
-        """Cancel what answers a job: once, for a second time would end the wait for its process."""
+        """Cancel the task of a job, once: a second time would end the wait for its process."""
         task = self._own.pop(job_id, None)
         if task is not None:
             self._ending.add(task)
@@ -101,7 +97,7 @@ class Jobs:
     async def _answer(
         self, job_id: UUID, client: str, function: Callable[..., bytes], arguments: tuple[object, ...]
     ) -> None:
-        """The life of a job, whatever becomes of it."""
+        """Run a job from its turn to its stored end, whatever happens."""
         with self._metrics.jobs_active.track_inprogress():
             try:
                 max_wait = MAX_JOBS_PER_PROCESS * self._max_seconds  # in which any turn comes
@@ -109,7 +105,7 @@ class Jobs:
                     if not await run_in_threadpool(jobs.begin_job, self._database, job_id):
                         return
                     hear = functools.partial(self._progress.__setitem__, job_id)
-                    content = await self._processes.computed(function, *arguments, progress=hear)
+                    content = await self._processes.run(function, *arguments, progress=hear)
                 _require_moderate(content)
                 await self._store("done", jobs.finish_job, job_id, content)
             except InvalidInput as error:
@@ -119,7 +115,7 @@ class Jobs:
                 await self._store("failed", jobs.fail_job, job_id, INTERNAL_ERROR.code, [_FAILED])
 
     async def _store(self, state: str, store: Callable[..., bool], job_id: UUID, *what: object) -> None:
-        """Store how a job ended, as soon as the database can."""
+        """Store how a job ended, as soon as the database is available."""
         for _ in range(_TRIES_TO_STORE):
             try:
                 if await run_in_threadpool(store, self._database, job_id, *what):
@@ -131,7 +127,7 @@ class Jobs:
                 return
 
     async def _beat(self) -> None:
-        """Say that the jobs of this worker live, and end those that others have cancelled, while there are any."""
+        """Send heartbeats for this worker's jobs, and end those that other workers have cancelled."""
         while self._own:
             await asyncio.sleep(SECONDS_BETWEEN_BEATS)
             own = list(self._own)

@@ -1,4 +1,4 @@
-"""Heavy questions run beside the server, in a few processes that it can stop: the rest stays as fast as before."""
+"""Compute processes for heavy questions. They can be stopped, so that the rest of the service stays fast."""
 
 from __future__ import annotations
 
@@ -15,44 +15,67 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from service.access.client import client_of
-from service.answers.progress import Heard, unheard
+from service.answers.progress import ProgressListener, ignore_progress
 from service.compute.fair_turns import FairTurns
 from service.compute.worker import SMALLER_QUESTIONS, ComputeLimits, ComputeWorker
 from service.http.connected import while_connected
 from service.settings import Settings
-from service.telemetry.metrics import Metrics
+from service.telemetry import Metrics
 
 MAX_WAITING_PER_WORKER = 8
-"""Of questions of 2.5 s each the last one's turn still comes within SECONDS_TO_WAIT; more are refused at once."""
+"""Max questions that wait for a worker: of 2.5 s each, the last one's turn still comes within SECONDS_TO_WAIT; more are
+refused at once."""
 SECONDS_TO_WAIT = 20.0
-"""For a turn; with the time to compute it is less than clients and proxies wait (60 s), who would be gone."""
+"""Max wait for a turn; with the time to compute it is less than clients and proxies wait (60 s), who would be gone."""
+SECONDS_OF_A_TURN = SECONDS_TO_WAIT / MAX_WAITING_PER_WORKER
+"""Turn of a question that can become a job, where other clients wait: all that may wait get their turn in time."""
+_SECONDS_BETWEEN_LOOKS = 0.25
+"""Pause between two looks at whether others wait."""
 SECONDS_TO_LET_END = 3.0
-"""Before a question that nobody waits for is ended: a new process takes as long to start."""
+"""Seconds before a question that nobody waits for is ended: a new process takes as long to start."""
 _WHEN_TOO_SLOW = f"{SMALLER_QUESTIONS}, or send a sizing or what-if question as a job (header Prefer: respond-async)"
 
 
 class ComputeProcesses:
-    """Processes that compute, each one question at a time; no more questions are asked at once than there are."""
+    """Processes that compute, one question each. No more questions may be asked at once than there are processes."""
 
     def __init__(self, num_workers: int, **limits: Unpack[ComputeLimits]) -> None:
         self._workers = [ComputeWorker(**limits) for _ in range(num_workers)]
         self._idle = list(self._workers)
         self._threads = CapacityLimiter(num_workers)
+        self._num_giving_way = 0
 
-    async def computed(self, function: Callable[..., bytes], *arguments: object, progress: Heard = unheard) -> bytes:
-        """What a function returns in one of them; `progress` hears in a thread which fraction is done.
+    async def run(
+        self,
+        function: Callable[..., bytes],
+        *arguments: object,
+        progress: ProgressListener = ignore_progress,
+        num_waiting: Callable[[], int] = int,
+    ) -> bytes:
+        """Run a function in one of the processes; `progress` is called in a thread with the fraction that is done.
 
+        A question that has had its turn ends with OutOfTime for one of the others of `num_waiting`, by default none.
         Who cancels ends the question. Raises as `ComputePool.run`.
         """
         worker = self._idle.pop()
         ask = functools.partial(worker.ask, function, arguments, progress=progress)
-        asked = asyncio.ensure_future(to_thread.run_sync(ask, limiter=self._threads))
+        answer = asyncio.ensure_future(to_thread.run_sync(ask, limiter=self._threads))
+        gives_way = False
         try:
-            return await asyncio.shield(asked)
+            while not answer.done():
+                await asyncio.wait((answer,), timeout=_SECONDS_BETWEEN_LOOKS)
+                if worker.seconds_asked > SECONDS_OF_A_TURN and num_waiting() > self._num_giving_way:
+                    gives_way = True
+                    self._num_giving_way += 1
+                    num_waiting = int
+                if gives_way and not answer.done():
+                    worker.give_way()
+            return answer.result()
         except asyncio.CancelledError:
-            await _ended(asked, worker)
+            await _await_end(answer, worker)
             raise
         finally:
+            self._num_giving_way -= gives_way
             self._idle.append(worker)
 
     def close(self) -> None:
@@ -76,18 +99,23 @@ class ComputePool:
         self._turns = FairTurns(num_workers, max_asked=MAX_WAITING_PER_WORKER * num_workers)
         self._metrics = metrics
 
-    async def run(self, function: Callable[..., bytes], *arguments: object, client: str = "") -> bytes:
-        """What a function returns, run in another process; function and arguments must be picklable.
+    async def run(
+        self, function: Callable[..., bytes], *arguments: object, client: str = "", may_be_job: bool = False
+    ) -> bytes:
+        """Run a function in another process. Function and arguments must be picklable.
 
+        A question that `may_be_job` raises OutOfTime once it has had its turn and other clients wait.
         Raises what the function refuses with InvalidInput, OutOfTime or TakesTooLong beyond the limits of time or
         memory, or Busy.
         """
         async with self.turn(client) as ask:
-            return await ask(function, *arguments)
+            if not may_be_job:
+                return await ask(function, *arguments)
+            return await ask(function, *arguments, num_waiting=lambda: self._turns.num_waiting_beside(client))
 
     @asynccontextmanager
     async def turn(self, client: str = "") -> AsyncIterator[Callable[..., Awaitable[bytes]]]:
-        """A client's turn to ask a question: for one that is large, and is better read when it is its turn.
+        """Take a client's turn before the question is read, for a large one.
 
         Raises Busy where too many wait already, or the turn does not come in time.
         """
@@ -95,48 +123,51 @@ class ComputePool:
         try:
             with self._metrics.compute_waiting.track_inprogress():
                 async with self._turns.turn(client, max_seconds=SECONDS_TO_WAIT):
-                    yield self._computed
+                    yield self._run_counted
             outcome = "answered"
         finally:
             self._metrics.compute_seconds.labels(outcome).observe(time.perf_counter() - start)
 
-    async def _computed(self, function: Callable[..., bytes], *arguments: object) -> bytes:
+    async def _run_counted(
+        self, function: Callable[..., bytes], *arguments: object, num_waiting: Callable[[], int] = int
+    ) -> bytes:
         with self._metrics.compute_running.track_inprogress():
-            return await self._processes.computed(function, *arguments)
+            return await self._processes.run(function, *arguments, num_waiting=num_waiting)
 
     def close(self) -> None:
         """Stop the processes."""
         self._processes.close()
 
 
-async def _ended(asked: asyncio.Future[bytes], worker: ComputeWorker) -> None:
-    """See a question to its end that nobody waits for any more."""
-    await asyncio.wait((asked,), timeout=SECONDS_TO_LET_END)
-    if not asked.done():
+async def _await_end(answer: asyncio.Future[bytes], worker: ComputeWorker) -> None:
+    """Wait for the end of a question that nobody waits for any more, and end it by force after a while."""
+    await asyncio.wait((answer,), timeout=SECONDS_TO_LET_END)
+    if not answer.done():
         worker.give_up()
     with contextlib.suppress(Exception):  # whatever it was, nobody asks
-        await asked
+        await answer
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCompute:
-    """The processes as the client of a request has them: in its turn, and no longer than it is there."""
+    """Compute pool of a request's client: in its turn, and only while the client is connected."""
 
     pool: ComputePool
     request: Request
 
-    async def run(self, function: Callable[..., bytes], *arguments: object) -> bytes:
-        """As `ComputePool.run`. Raises ClientGone too."""
-        asking = self.pool.run(function, *arguments, client=client_of(self.request.scope))
+    async def run(self, function: Callable[..., bytes], *arguments: object, may_be_job: bool = False) -> bytes:
+        """Run as `ComputePool.run` does. Raises ClientGone too."""
+        client = client_of(self.request.scope)
+        asking = self.pool.run(function, *arguments, client=client, may_be_job=may_be_job)
         return await while_connected(self.request, asking)
 
     def turn(self) -> contextlib.AbstractAsyncContextManager[Callable[..., Awaitable[bytes]]]:
-        """As `ComputePool.turn`."""
+        """Wait for a turn as `ComputePool.turn` does."""
         return self.pool.turn(client_of(self.request.scope))
 
 
 async def compute_of(request: Request) -> ClientCompute:
-    """The processes for heavy questions."""
+    """Return the compute pool for the client of a request."""
     return ClientCompute(request.app.state.compute, request)
 
 

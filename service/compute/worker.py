@@ -1,11 +1,12 @@
-"""One process beside the server that computes: within limits of time and memory, and no longer than its server."""
+"""Compute process beside the server: within limits of time and memory, and no longer than its server."""
 
 from __future__ import annotations
 
 import errno
 import logging
-import resource
+import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -13,22 +14,28 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
-from service.answers.progress import Course, Heard, told_to, unheard
+from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
 from service.errors import OutOfTime, TakesTooLong, busy
-from service.processes import SPAWNING, end_with_parent
-from sizing.cli.loading import loading
+from service.processes import SPAWNING, end_with_parent, limit_memory
 from sizing.errors import InvalidInput, Problem
+from sizing.loading import loading
 from sizing.units import binary_bytes_text
 
 SECONDS_TO_START = 60.0
 """Importing takes seconds; on a machine that swaps, far longer."""
 SECONDS_TO_END = 5.0
-"""Between asking a process to end and killing it."""
+"""Time between asking a process to end and killing it."""
+SECONDS_TO_GIVE_WAY = 2.0
+"""Time between telling a question to give way and killing its process. Python heeds a signal between two steps, and the
+longest step is an operation on large arrays."""
 _OUT_OF_MEMORY = errno.ENOMEM
 """The exit code of a process that reached its limit of memory."""
 
+_GIVE_WAY = signal.SIGUSR1
+_GAVE_WAY = "gave way"
+
 SMALLER_QUESTIONS = "split it into smaller questions"
-"""What helps where a question takes too much."""
+"""Remedy where a question takes too much time or memory."""
 
 Outcome: TypeAlias = tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]
 """Answer, refusal and failure of a question, of which one is there."""
@@ -37,18 +44,18 @@ _log = logging.getLogger(__name__)
 
 
 class ComputeLimits(TypedDict):
-    """What a process may take for one question."""
+    """Limits of a process for one question."""
 
     max_seconds: float
     max_bytes: int
     when_too_slow: NotRequired[str]
-    """What to do where it takes longer."""
+    """Remedy where a question takes longer."""
     is_estimated: NotRequired[bool]
     """Whether a question is given up as soon as its progress says that it will take longer."""
 
 
 class ComputeWorker:
-    """One process, started when it is first asked, and again after it was stopped."""
+    """Compute process, started with the first question and again after it was stopped."""
 
     def __init__(self, **limits: Unpack[ComputeLimits]) -> None:
         self._max_seconds = limits["max_seconds"]
@@ -56,20 +63,39 @@ class ComputeWorker:
         self._when_too_slow = limits.get("when_too_slow", SMALLER_QUESTIONS)
         self._max_estimate = limits["max_seconds"] if limits.get("is_estimated") else None
         self._process: SpawnProcess | None = None
+        self._killed: SpawnProcess | None = None
+        """Process that is alive for a moment more, perhaps with its answer sent, and gets no further question."""
         self._connection: Connection[Any, Any] | None = None
+        self._has_answered = False
         self._is_given_up = False
+        self._gives_way_after: float | None = None
+        self._asked_at: float | None = None
 
-    def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...], *, progress: Heard = unheard) -> bytes:
-        """What the function returns there; `progress` hears which fraction is done, of one that tells it."""
-        self._is_given_up = False
+    @property
+    def seconds_asked(self) -> float:
+        """Seconds that the process has had its question; 0 while it has none or starts."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+
+    def ask(
+        self,
+        function: Callable[..., bytes],
+        arguments: tuple[object, ...],
+        *,
+        progress: ProgressListener = ignore_progress,
+    ) -> bytes:
+        """Run a function in the process and return its result; `progress` is called with the fraction that is done.
+
+        A question that finds too little memory in a process that has answered others is asked once more, in a new
+        process: what is kept of the others takes memory too.
+        """
+        self._is_given_up, self._gives_way_after = False, None
         try:
-            connection = self._started()
-            if self._is_given_up:
-                raise busy()
-            connection.send((function, arguments))
-            answer, refusal, failure = self._outcome_from(connection, progress)
-        except (EOFError, OSError):
-            raise self._end() from None
+            try:
+                answer, refusal, failure = self._send((function, arguments), progress)
+            except _NoMemoryBesideOthers:
+                answer, refusal, failure = self._send((function, arguments), progress)
+        finally:
+            self._asked_at = None
         if refusal is not None:
             kind, problems = refusal
             raise kind(problems)
@@ -77,14 +103,29 @@ class ComputeWorker:
             raise RuntimeError(failure)
         return bytes(answer)
 
-    def _outcome_from(self, connection: Connection[Any, Any], progress: Heard) -> Outcome:
-        """What comes within the limit of time, after fractions of progress. Raises OutOfTime where nothing does."""
-        deadline = time.monotonic() + self._max_seconds
+    def _send(self, question: tuple[Callable[..., bytes], tuple[object, ...]], progress: ProgressListener) -> Outcome:
+        """Send a question to the process, and return its outcome. A repeated question keeps its first deadline."""
+        try:
+            connection = self._start()
+            if self._is_given_up:
+                raise busy()
+            connection.send(question)
+            self._asked_at = self._asked_at or time.monotonic()
+            outcome = self._receive(connection, progress, deadline=self._asked_at + self._max_seconds)
+        except (EOFError, OSError):
+            raise self._explain_end() from None
+        self._has_answered = True
+        return outcome
+
+    def _receive(self, connection: Connection[Any, Any], progress: ProgressListener, *, deadline: float) -> Outcome:
+        """Return the outcome that comes before a deadline, after its progress. Raises OutOfTime without one."""
         while connection.poll(max(0.0, deadline - time.monotonic())):
-            said = connection.recv()
-            if not isinstance(said, float):
-                return cast("Outcome", said)
-            progress(said)
+            message = connection.recv()
+            if message == _GAVE_WAY:
+                raise self._no_turn_left()
+            if not isinstance(message, float):
+                return cast("Outcome", message)
+            progress(message)
         self.stop()
         rule = f"takes longer than {self._max_seconds:g} seconds"
         raise OutOfTime.of("the question", rule, value=None, remedy=self._when_too_slow)
@@ -100,33 +141,60 @@ class ComputeWorker:
             connection.close()
 
     def give_up(self) -> None:
-        """End the question that another thread asks; the next one gets a new process."""
+        """End the question that another thread asks. The next question gets a new process."""
         self._is_given_up = True
         process = self._process
         if process is not None and process.pid is not None:
-            process.kill()
+            self._kill(process)
 
-    def _end(self) -> Exception:
-        """What is known of why the process ended in the middle of a question."""
+    def give_way(self) -> None:
+        """End another thread's question with OutOfTime. Its process stays, unless it does not react in time."""
+        process, is_first = self._process, self._gives_way_after is None
+        if process is None or process.pid is None or self._asked_at is None:
+            return
+        if is_first:
+            self._gives_way_after = self.seconds_asked
+            os.kill(process.pid, _GIVE_WAY)
+        elif self.seconds_asked > (self._gives_way_after or 0.0) + SECONDS_TO_GIVE_WAY:
+            self._kill(process)
+
+    def _kill(self, process: SpawnProcess) -> None:
+        """Kill the process of another thread's question."""
+        self._killed = process
+        process.kill()
+
+    def _no_turn_left(self) -> InvalidInput:
+        rule = f"was not answered within {self._gives_way_after or 0.0:.2g} seconds, and others wait for their turn"
+        remedy = "send it as a job (header Prefer: respond-async), or as smaller questions"
+        return OutOfTime.of("the question", rule, value=None, remedy=remedy)
+
+    def _explain_end(self) -> Exception:
+        """Return the error that explains why the process ended in the middle of a question."""
         process = self._process
         if process is None:
             return busy()  # the server stops
         process.join(SECONDS_TO_END)
-        code, memory = process.exitcode, binary_bytes_text(self._max_bytes)
+        code, memory, has_answered = process.exitcode, binary_bytes_text(self._max_bytes), self._has_answered
         self.stop()
         if self._is_given_up:
             return busy()  # nobody waits for it
+        if self._gives_way_after is not None:
+            return self._no_turn_left()
         if code == _OUT_OF_MEMORY:
-            return _too_much(f"needs more than {memory} of memory")
+            return _NoMemoryBesideOthers() if has_answered else _too_much(f"needs more than {memory} of memory")
         if code is None or code >= 0:
             return RuntimeError(f"a process for heavy questions ended with exit code {code}")
         name = signal.Signals(-code).name
         _log.error("A process for heavy questions was ended by %s.", name)
         return _too_much(f"was not answered: its process (max memory {memory}) was ended by {name}")
 
-    def _started(self) -> Connection[Any, Any]:
-        if self._connection is None or self._process is None or not self._process.is_alive():
+    def _start(self) -> Connection[Any, Any]:
+        """Start the process where it does not run, and return the connection to it. Raises Busy where it takes long."""
+        process = self._process
+        if self._connection is None or process is None or process is self._killed or not process.is_alive():
             self.stop()
+            self._killed = None
+            self._has_answered = False
             self._connection, theirs = SPAWNING.Pipe()
             self._process = SPAWNING.Process(
                 target=_compute, args=(theirs, self._max_bytes, self._max_estimate), daemon=True
@@ -140,11 +208,31 @@ class ComputeWorker:
         return self._connection
 
 
+class _NoMemoryBesideOthers(Exception):
+    """Raised where a process lacks memory for a question and had answered others before."""
+
+
+class _GivesWay(BaseException):
+    """Raised in a question that ends because others wait. No handler in the question may catch it."""
+
+
+_ANSWERING = threading.Event()
+"""Set while a question is answered: a signal that comes later is for one that has ended."""
+
+
+def _end_question(*_: object) -> None:
+    if _ANSWERING.is_set():
+        _ANSWERING.clear()
+        raise _GivesWay
+
+
 def _compute(connection: Connection[Any, Any], max_bytes: int, max_estimate: float | None) -> None:
-    """The life of a process: answer until the server is gone."""
+    """Answer questions until the server is gone: the main function of the process."""
     end_with_parent()  # also in the middle of a question, which nobody would stop any more
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a server that ignores it does not hand that on
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
-    resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
+    signal.signal(_GIVE_WAY, _end_question)
+    limit_memory(max_bytes)
     with loading():
         from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
 
@@ -154,13 +242,23 @@ def _compute(connection: Connection[Any, Any], max_bytes: int, max_estimate: flo
             function, arguments = connection.recv()
         except EOFError:
             return
-        with told_to(Course(connection.send, max_seconds=max_estimate)):
-            outcome = _outcome(function, arguments)
-        connection.send(outcome)
+        connection.send(_answer(function, arguments, ProgressWatch(connection.send, max_seconds=max_estimate)))
 
 
-def _outcome(function: Callable[..., bytes], arguments: tuple[object, ...]) -> Outcome:
-    """Answer, refusal, or failure of a call."""
+def _answer(function: Callable[..., bytes], arguments: tuple[object, ...], watch: ProgressWatch) -> Outcome | str:
+    """Return the answer, refusal or failure of a call, or that it gave way."""
+    try:
+        _ANSWERING.set()
+        try:
+            with report_progress_to(watch):
+                return _call(function, arguments)
+        finally:
+            _ANSWERING.clear()
+    except _GivesWay:
+        return _GAVE_WAY
+
+
+def _call(function: Callable[..., bytes], arguments: tuple[object, ...]) -> Outcome:
     try:
         return function(*arguments), None, None
     except InvalidInput as error:

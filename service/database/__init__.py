@@ -1,4 +1,4 @@
-"""What the service remembers: tokens, scenarios, storage systems, their runs and calibrations, and every change."""
+"""Database: tokens, scenarios, storage systems, their runs and calibrations, and an audit log of every change."""
 
 from service.database.audit import Actor
 from service.database.connection import Database, open_database

@@ -1,4 +1,4 @@
-"""The audit log: who changed what and when, written in the same transaction as the change."""
+"""Audit log: who changed what and when, written in the same transaction as the change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from uuid import UUID
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from service.database.connection import Database
-from service.database.newest_first import newest_first
+from service.database.connection import Database, list_newest
 from service.database.tables import AuditRow, RunRow, ScenarioRow, StorageSystemRow, TokenRow, new_id, now
 from service.errors import MissingScope
 from sizing.errors import InvalidInput
@@ -19,21 +18,21 @@ from sizing.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who makes a change: the holder of a token by a request, or with neither whoever is at the terminal."""
+    """Author of a change: the holder of a token in a request, or without both whoever is at the terminal."""
 
     token: TokenRow | None = None
     request_id: str | None = None
     session_ends_at: datetime | None = None
-    """Of a person who logged in."""
+    """End of the session of a person who logged in."""
 
     @property
     def token_id(self) -> int | None:
-        """The id of the token, where there is one."""
+        """Id of the token; None without one."""
         return self.token.id if self.token else None
 
     @property
     def name(self) -> str | None:
-        """The name of the token, where there is one."""
+        """Name of the token; None without one."""
         return self.token.name if self.token else None
 
     @property
@@ -42,7 +41,7 @@ class Actor:
         return self.token is None or self.token.scope == "admin"
 
     def token_in(self, session: Session) -> TokenRow:
-        """The token, as a row of a transaction; of a request that needs one."""
+        """Return the token as a row of a transaction, for a request that has one."""
         return session.get_one(TokenRow, self.token_id)
 
     def require_system(self, name: str) -> None:
@@ -57,7 +56,7 @@ class Actor:
             )
 
     def record(self, session: Session, action: str, subject: object) -> None:
-        """Note in the audit log what the transaction of `session` does, such as `save` to `scenario ID`."""
+        """Write to the audit log what the transaction of `session` does, such as `save` to `scenario ID`."""
         row = AuditRow(
             id=new_id(),
             at=now(),
@@ -73,7 +72,7 @@ TERMINAL = Actor()
 
 
 def require_own(row: ScenarioRow, by: Actor, *, to: str = "delete") -> None:
-    """Refuse `to` delete or share what another token saved, unless by an admin.
+    """Refuse to delete or share (`to`) what another token saved, unless an admin asks.
 
     Raises MissingScope.
     """
@@ -96,14 +95,14 @@ def require_owner(system: StorageSystemRow, by: Actor, *, publisher: RunRow | No
 
 
 def not_own(by: Actor, rule: str, remedy: str) -> InvalidInput:
-    """The error for a token without a right to what others saved."""
+    """Return the error for a token without a right to what others saved."""
     held = by.token.scope if by.token else None
     return MissingScope.of("scope", rule, value=held, remedy=f"{remedy}, or a token with scope admin")
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries of the audit log are wanted; one matches that has all that is asked."""
+    """Filter of the audit log. An entry matches where it meets all given conditions."""
 
     token: str | None = None
     action: str | None = None
@@ -112,21 +111,21 @@ class AuditFilter:
     before: datetime | None = None
 
     def of(self, query: Select[AuditRow]) -> Select[AuditRow]:
-        """The query for those."""
-        asked = []
+        """Restrict a query to the matching entries."""
+        conditions = []
         if self.token is not None:
-            asked.append(AuditRow.token.has(TokenRow.name == self.token))
+            conditions.append(AuditRow.token.has(TokenRow.name == self.token))
         for column, start in ((AuditRow.action, self.action), (AuditRow.subject, self.subject)):
             if start is not None:
-                asked.append(column.startswith(start, autoescape=True))
+                conditions.append(column.startswith(start, autoescape=True))
         if self.since is not None:
-            asked.append(AuditRow.at >= self.since)
+            conditions.append(AuditRow.at >= self.since)
         if self.before is not None:
-            asked.append(AuditRow.at < self.before)
-        return query.where(*asked)
+            conditions.append(AuditRow.at < self.before)
+        return query.where(*conditions)
 
 
 def list_audit_log(database: Database, wanted: AuditFilter, *, limit: int, before: UUID | None) -> Sequence[AuditRow]:
-    """At most `limit` entries that are wanted, the newest first, from those before the one with the id `before`."""
+    """List at most `limit` wanted entries, the newest first, from those before the one with the id `before`."""
     with database.reading() as session:
-        return newest_first(session, wanted.of(select(AuditRow)), AuditRow.id, limit=limit, before=before)
+        return list_newest(session, wanted.of(select(AuditRow)), AuditRow.id, limit=limit, before=before)

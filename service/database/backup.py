@@ -17,13 +17,13 @@ from service.database.schema import is_known, migrated_database
 from service.errors import CannotServe
 
 _SECONDS_TO_WAIT = 30.0
-"""For a writer of a running service to finish; its transactions take milliseconds."""
+"""Max wait for a writer of a running service to finish; its transactions take milliseconds."""
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _REPLACE = "stop the service, move the file away with its -wal and -shm, and restore a backup"
 
 
 def back_up(database_url: str, target: Path) -> None:
-    """Copy a database as it is at one moment into a new file, which is complete and on disk when this returns.
+    """Copy a database, as it is at one moment, into a new file that is complete and on disk on return.
 
     Raises CannotServe where the file exists or cannot be written, or the database is not SQLite.
     """
@@ -48,7 +48,7 @@ def back_up(database_url: str, target: Path) -> None:
 
 
 def restore(database_url: str, backup: Path) -> Path | None:
-    """Put a backup in the place of a database. What was there before is backed up first; the file is returned.
+    """Replace a database by a backup. The previous database is backed up first, into the returned file.
 
     A service on that database goes on with the restored one. Raises CannotServe where the backup is not sound, and
     then nothing has changed.
@@ -102,7 +102,7 @@ def _explained(path: Path, rule: str) -> Iterator[None]:
 
 @contextmanager
 def _sound(path: Path, remedy: str) -> Iterator[None]:
-    """Say where the database at `path` is found to be damaged."""
+    """Explain an error where the database at `path` is damaged."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -112,9 +112,9 @@ def _sound(path: Path, remedy: str) -> Iterator[None]:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    (found,) = connection.execute("PRAGMA integrity_check").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(" ".join(found.split()))
+    (result,) = connection.execute("PRAGMA integrity_check").fetchone()
+    if result != "ok":
+        raise sqlite3.DatabaseError(" ".join(result.split()))
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:

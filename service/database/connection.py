@@ -1,31 +1,34 @@
-"""The database, opened: which ones there are, and how each is set up."""
+"""Connection to the database: which kinds there are, and how each is set up."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.errors import CannotServe
 from sizing.errors import InvalidInput
 
 _SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 _SQLITE_LOCK = "sqlite_lock"
+_IS_PATIENT = "is_patient"
+"""Option of a connection whose statements may take any time, as those of a migration do."""
 _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_LOCKED = "55P03"
 _POSTGRESQL_CONNECTIONS = 10
-"""Max per worker; a request waits for a free one."""
+"""Max connections per worker; a request waits for a free one."""
 _SECONDS_TO_CONNECT = 10
-"""To the server, and for a connection of the pool to become free. A guess: a server in reach answers in milliseconds;
-too short fails requests during a failover, too long lets them pile up."""
+"""Max time to connect to the server, and for a connection of the pool to become free. A guess: a server in reach
+answers in milliseconds; too short fails requests during a failover, too long lets them pile up."""
 _CONNECTION_OPTIONS: dict[str, int] = {
     "connect_timeout": _SECONDS_TO_CONNECT,
     "tcp_user_timeout": 10_000,
@@ -34,42 +37,48 @@ _CONNECTION_OPTIONS: dict[str, int] = {
     "keepalives_count": 3,
 }
 """A server that is gone without a word, as after a failover, is given up within half a minute; Linux alone takes a
-quarter of an hour. What the URL says goes before these (libpq's names)."""
+quarter of an hour. What the URL says goes before these (libpq's names). `service.database.silence` bounds the wait for
+one that is there and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """An open database. Reading and writing are transactions that end with their `with` block."""
+    """Open database. Reading and writing are transactions that end with their `with` block."""
 
     engine: Engine
     turn: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Held by the one of this process that writes: threads queue here in order, where SQLite would poll."""
+    """Lock of the one writer of this process: threads queue here in order, where SQLite would poll."""
+    watched: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Held by each transaction: refuses at once where the server is silent and another already waits for it."""
 
     @property
     def name(self) -> str:
-        """Its URL without a password."""
+        """URL of the database without its password."""
         return self.engine.url.render_as_string(hide_password=True)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction that reads."""
-        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+        """Begin a transaction that reads."""
+        with self.watched(), Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """A transaction that writes. In SQLite it waits for its turn at the start, where waiting is possible."""
-        engine = self.engine.execution_options(**{_SQLITE_LOCK: "IMMEDIATE"})
-        with self.turn, Session(engine, expire_on_commit=False) as session, session.begin():
+    def writing(self, *, is_patient: bool = False) -> Iterator[Session]:
+        """Begin a transaction that writes. In SQLite it waits for the write lock at the start.
+
+        Args: `is_patient`, for statements that may take any time.
+        """
+        engine = self.engine.execution_options(**{_SQLITE_LOCK: "IMMEDIATE", _IS_PATIENT: is_patient})
+        with self.turn, self.watched(), Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self.engine.dispose()
 
 
 def open_database(url: str) -> Database:
-    """The database at a URL; nothing is read or written yet.
+    """Open the database at a URL. Nothing is read or written yet.
 
     Raises CannotServe for a URL that names no database that the service can use.
     """
@@ -77,7 +86,7 @@ def open_database(url: str) -> Database:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
             return Database(_sqlite(parsed), threading.Lock())
-        return Database(_postgresql(parsed))
+        return _postgresql(parsed)
     except (ArgumentError, ValueError):
         # The value is not shown: it may hold a password.
         remedy = "give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
@@ -85,19 +94,19 @@ def open_database(url: str) -> Database:
 
 
 def is_full(error: DBAPIError) -> bool:
-    """Whether the database failed because it has no space left."""
+    """Tell whether the database failed because it has no space left."""
     if isinstance(error.orig, sqlite3.Error):
         return getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL"
     return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_DISK_FULL
 
 
 def is_locked(error: DBAPIError) -> bool:
-    """Whether PostgreSQL gave up waiting for a table that others use."""
+    """Tell whether PostgreSQL gave up waiting for a table that others use."""
     return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_LOCKED
 
 
 def reason_of(error: DBAPIError) -> str:
-    """What the database says, in one line."""
+    """Return the database's message in one line."""
     return " ".join(str(error.orig).split())
 
 
@@ -111,27 +120,27 @@ def _sqlite(url: URL) -> Engine:
     except OSError as error:
         raise _unusable(f"is in a directory that cannot be created ({error.strerror})", "choose another file") from None
     engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
-    event.listen(engine, "connect", _set_up_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # Python's sqlite3 would begin transactions late, and never for DDL
+        for pragma in _SQLITE_PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_SQLITE_LOCK, 'DEFERRED')}")
+
     return engine
 
 
-def _set_up_sqlite(connection: Any, _: object) -> None:
-    # Python's sqlite3 begins transactions by itself, late and never for DDL; here `_begin_sqlite` does.
-    connection.isolation_level = None
-    for pragma in _SQLITE_PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_SQLITE_LOCK, 'DEFERRED')}")
-
-
-def _postgresql(url: URL) -> Engine:
+def _postgresql(url: URL) -> Database:
     if url.get_backend_name() not in ("postgresql", "postgres"):
         raise ValueError(url.drivername)
     try:
-        return create_engine(
+        from service.database.silence import bound_silence  # noqa: PLC0415 - it needs the driver
+
+        engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
             hide_parameters=True,
             pool_pre_ping=True,
@@ -140,6 +149,8 @@ def _postgresql(url: URL) -> Engine:
             pool_timeout=_SECONDS_TO_CONNECT,
             connect_args={name: value for name, value in _CONNECTION_OPTIONS.items() if name not in url.query},
         )
+        silence = bound_silence(engine, patient_option=_IS_PATIENT)
+        return Database(engine, watched=silence.watched)
     except ModuleNotFoundError:
         raise _unusable(
             "needs the PostgreSQL driver, which is not installed", "run: pip install 'psycopg[binary]'"
@@ -148,3 +159,20 @@ def _postgresql(url: URL) -> Engine:
 
 def _unusable(rule: str, remedy: str) -> InvalidInput:
     return CannotServe.of("database_url", rule, value=None, remedy=remedy)
+
+
+_Row = TypeVar("_Row")
+
+
+def list_newest(
+    session: Session,
+    query: Select[_Row],
+    row_id: InstrumentedAttribute[UUID],
+    *,
+    limit: int,
+    before: UUID | None,
+) -> Sequence[_Row]:
+    """List at most `limit` rows of a query, the newest first by their ids, from those before the id `before`."""
+    if before is not None:
+        query = query.where(row_id < before)
+    return session.scalars(query.order_by(row_id.desc()).limit(limit)).all()

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session, joinedload
 from service.database.audit import Actor
 from service.database.connection import Database
 from service.database.names import MAX_NAME_CHARACTERS
-from service.database.secret_keys import hash_of, new_secret
 from service.database.tables import PersonRow, Scope, TokenRow, now
+from service.database.tokens import hash_of, new_secret
 from service.errors import LoginFailed
 
 _QUERY = select(PersonRow).options(joinedload(PersonRow.token).selectinload(TokenRow.limits))
@@ -20,7 +20,7 @@ _QUERY = select(PersonRow).options(joinedload(PersonRow.token).selectinload(Toke
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a provider says that somebody is, and what their groups allow."""
+    """Identity that a provider confirms, and the scope that its groups allow."""
 
     issuer: str
     subject: str
@@ -29,16 +29,16 @@ class Identity:
     scope: Scope
 
 
-def logged_in(database: Database, who: Identity, *, request_id: str | None) -> PersonRow:
-    """The person, with the scope of today. Raises LoginFailed where the person's token has been revoked."""
+def log_in(database: Database, who: Identity, *, request_id: str | None) -> PersonRow:
+    """Log a person in with the scope of today. Raises LoginFailed where the person's token has been revoked."""
     try:
-        return _kept(database, who, request_id)
+        return _store_login(database, who, request_id)
     except IntegrityError:  # the same person, or a name, at the same moment: it is there now
-        return _kept(database, who, request_id)
+        return _store_login(database, who, request_id)
 
 
-def person_with(database: Database, token_id: int, *, sessions: int) -> PersonRow | None:
-    """The person of a session; None where it has ended."""
+def find_person(database: Database, token_id: int, *, sessions: int) -> PersonRow | None:
+    """Find the person of a session; None where it has ended."""
     with database.reading() as session:
         row = session.scalar(_QUERY.filter_by(token_id=token_id))
     return row if row is not None and row.sessions == sessions and row.token.state == "active" else None
@@ -52,7 +52,7 @@ def log_out(database: Database, token_id: int, *, request_id: str | None) -> Non
         Actor(row.token, request_id).record(session, "log out", row.token.name)
 
 
-def _kept(database: Database, who: Identity, request_id: str | None) -> PersonRow:
+def _store_login(database: Database, who: Identity, request_id: str | None) -> PersonRow:
     with database.writing() as session:
         row = session.scalar(_QUERY.filter_by(subject=who.subject, issuer=who.issuer))
         if row is None:
@@ -69,7 +69,7 @@ def _kept(database: Database, who: Identity, request_id: str | None) -> PersonRo
 
 
 def _new_token(session: Session, who: Identity) -> TokenRow:
-    """A token of the person's name, which is no other token's; its secret is forgotten at once."""
+    """Create a token under the person's name, made unique. Its secret is forgotten at once."""
     names = (who.name, f"{who.name[: MAX_NAME_CHARACTERS // 2]} ({who.subject[: MAX_NAME_CHARACTERS // 3]})")
     free = next((name for name in names if not session.scalar(select(TokenRow.id).filter_by(name=name))), None)
     if free is None:

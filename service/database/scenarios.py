@@ -12,10 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
 from service.database.audit import Actor, require_own
-from service.database.connection import Database
-from service.database.digests import digest_of
-from service.database.idempotency import keep_key, made_with
-from service.database.newest_first import newest_first
+from service.database.connection import Database, list_newest
+from service.database.idempotency import digest_of, find_made, keep_key
 from service.database.tables import ScenarioRow, new_id, now
 from service.errors import Conflict, NotFound
 from sizing import __version__
@@ -32,18 +30,17 @@ def save_scenario(
     key: str | None = None,
     figures: dict[str, Any] | None = None,
 ) -> tuple[ScenarioRow, bool]:
-    """The row of a scenario, which keeps the defaults of today unless it says others, and whether it is new.
+    """Save a scenario, with today's defaults unless it states others, and tell whether it is new.
 
     Args: `key`, with which the same request sent again finds the scenario that the first one saved; `figures` of the
     answer of this version, to tell later what changed.
     Raises Conflict where the key stands for another request, or for a scenario that was deleted.
     """
     digest = digest_of(json.dumps([name, document]).encode())
-    stamped = {"schema_version": SCHEMA_VERSION} | document
     row = ScenarioRow(
         id=new_id(),
         name=name,
-        scenario=stamped,
+        scenario={"schema_version": SCHEMA_VERSION} | document,
         created_at=now(),
         token_id=by.token_id,
         code_version=__version__,
@@ -51,9 +48,9 @@ def save_scenario(
     )
     try:
         with database.writing() as session:
-            known_id = made_with(session, key, digest, by=by) if key else None
+            known_id = find_made(session, key, digest, by=by) if key else None
             if known_id:
-                return _kept(session.get(ScenarioRow, known_id), str(key)), False
+                return _require_kept(session.get(ScenarioRow, known_id), str(key)), False
             session.add(row)
             if key:
                 keep_key(session, key, digest, row.id, by=by)
@@ -63,56 +60,53 @@ def save_scenario(
         if key is None:
             raise
         with database.reading() as session:
-            return _kept(session.get(ScenarioRow, made_with(session, key, digest, by=by)), key), False
+            return _require_kept(session.get(ScenarioRow, find_made(session, key, digest, by=by)), key), False
     return row, True
 
 
-def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
-    """The scenario with that id.
-
-    Raises NotFound.
-    """
+def read_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
+    """Read a scenario by its id. Raises NotFound."""
     with database.reading() as session:
-        return found_scenario(session.get(ScenarioRow, scenario_id), scenario_id)
+        return require_scenario(session.get(ScenarioRow, scenario_id), scenario_id)
 
 
 def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
-    """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`.
+    """List at most `limit` scenarios, the newest first, from those saved before the one that has the id `before`.
 
-    With the figures that were kept, without the documents.
+    The rows have the stored figures, and not the documents.
     """
     query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
     with database.reading() as session:
-        return newest_first(session, query, ScenarioRow.id, limit=limit, before=before)
+        return list_newest(session, query, ScenarioRow.id, limit=limit, before=before)
 
 
 def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None:
-    """Delete a scenario: its own with any token, everybody's with the scope admin.
+    """Delete a scenario: the token's own, or anybody's with the scope admin.
 
     Raises NotFound or MissingScope.
     """
     with database.writing() as session:
-        row = found_scenario(session.get(ScenarioRow, scenario_id, with_for_update=True), scenario_id)
+        row = require_scenario(session.get(ScenarioRow, scenario_id, with_for_update=True), scenario_id)
         require_own(row, by)
         session.delete(row)
         by.record(session, "delete", f"scenario {scenario_id}")
 
 
 def no_scenario(scenario_id: object) -> InvalidInput:
-    """The error for an id of nothing."""
+    """Return the error for an id without a scenario."""
     return NotFound.of(
         "id", "must be the id of a saved scenario", value=scenario_id, remedy="list them with GET /v1/scenarios"
     )
 
 
-def found_scenario(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
-    """The row. Raises NotFound where there is none."""
+def require_scenario(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
+    """Check the scenario found under an id. Raises NotFound where there is none."""
     if row is None:
         raise no_scenario(scenario_id)
     return row
 
 
-def _kept(row: ScenarioRow | None, key: str) -> ScenarioRow:
+def _require_kept(row: ScenarioRow | None, key: str) -> ScenarioRow:
     if row is None:
         raise Conflict.of(
             "idempotency-key",

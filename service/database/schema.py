@@ -1,4 +1,4 @@
-"""The schema of the database: the revisions that this version works on, and how it is brought to one of them.
+"""Schema of the database: the revisions that this version works on, and the migration to one of them.
 
 A migration that only adds (an expansion) leaves every version at work that knows what the schema serves. One that drops
 what earlier versions use (a contraction) names in `serves_from` the revision that a version must know to go on; it
@@ -27,7 +27,8 @@ from sizing.errors import InvalidInput
 _POSTGRESQL_LOCK = 0x636B7074
 """Any number that no other program locks in this database; this is `ckpt`."""
 _LOCK_TIMEOUT_MILLISECONDS = 5000
-"""For a table that a migration changes: requests queue behind it, for less time than a client or proxy waits."""
+"""Max wait for a table that a migration changes: requests queue behind it, for less time than a client or proxy
+waits."""
 _WHEN_LOCKED = "run ckpt-serve migrate again when no long transaction uses the database"
 _FIRST_THAT_SAYS = "r0005"
 """The revision from which on a database says what it serves."""
@@ -35,7 +36,7 @@ _FIRST_THAT_SAYS = "r0005"
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """How far a database is; None for what an empty or an early one does not say."""
+    """State of a database's schema; None for what an empty or an early database does not say."""
 
     revision: str | None
     serves_from: str | None
@@ -43,17 +44,17 @@ class SchemaState:
 
     @property
     def is_too_early(self) -> bool:
-        """Whether it lacks what this version uses."""
+        """Whether the schema lacks what this version uses."""
         return self.revision is None or self.revision in _revisions()[: _revisions().index(accepted_from())]
 
     @property
     def is_too_late(self) -> bool:
-        """Whether it is of a later version, and lacks what this one uses."""
+        """Whether the schema belongs to a later version and lacks what this one uses."""
         return self.revision not in (None, *_revisions()) and (self.serves_from or "") not in _revisions()
 
     @property
     def left(self) -> Sequence[Script]:
-        """The migrations that this version still has for it, the earliest first."""
+        """Migrations that this version still has for the database, the earliest first."""
         revisions = _revisions()
         if self.revision is not None and self.revision not in revisions:
             return ()
@@ -61,7 +62,7 @@ class SchemaState:
 
 
 def migrated_database(url: str) -> Database:
-    """The database at a URL, with a schema that this version works on.
+    """Open the database at a URL and migrate it to a schema that this version works on.
 
     Raises CannotServe where the database cannot be used.
     """
@@ -71,19 +72,19 @@ def migrated_database(url: str) -> Database:
 
 
 def migrate(database: Database, *, contract: bool = False) -> SchemaState:
-    """Bring the database as far as all versions go on that it serves; workers that start at once wait for each other.
+    """Migrate as far as every version that the database serves can follow. Simultaneous workers take turns.
 
     Args: `contract`, to go as far as the versions go on that know the present revision: the others have ended.
     SQLite goes all the way, for no two versions share a file. So does a database that does not say what it serves.
     Raises CannotServe where the database cannot be used.
     """
     try:
-        with database.writing() as session:
+        with database.writing(is_patient=True) as session:
             connection = session.connection()
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _POSTGRESQL_LOCK})
                 connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MILLISECONDS}"))
-            state = _upgraded(connection, contract=contract)
+            state = _upgrade(connection, contract=contract)
             require_accepted(state, f"the database {database.name}")
             return state
     except DBAPIError as error:
@@ -96,7 +97,7 @@ def migrate(database: Database, *, contract: bool = False) -> SchemaState:
 
 
 def state_of(connection: Connection) -> SchemaState:
-    """How far the database is."""
+    """Return the state of the database's schema."""
     revision = MigrationContext.configure(connection).get_current_revision()
     early = _revisions()[: _revisions().index(_FIRST_THAT_SAYS)]
     says = revision not in (None, *early)
@@ -117,27 +118,29 @@ def require_accepted(state: SchemaState, field: str, error: type[InvalidInput] =
 
 
 def accepted_from() -> str:
-    """The earliest revision that this version works on: what comes after it only drops what this version leaves."""
-    return [script.revision for script in _scripts() if not _is_contraction(script)][-1]
+    """Return the earliest revision that this version works on. Later ones only drop what this version does not use."""
+    return [script.revision for script in _scripts() if (_serves_from(script) or script.revision) >= script.revision][
+        -1
+    ]
 
 
 def known_to() -> str:
-    """The latest revision that this version knows."""
+    """Return the latest revision that this version knows."""
     return _revisions()[-1]
 
 
 def serves_from(revision: str) -> str:
-    """What a version must know to work on a schema of a revision."""
+    """Return the revision that a version must know to work on a schema of `revision`."""
     return max(_serves_from(script) or "" for script in _scripts() if script.revision <= revision)
 
 
 def is_known(revision: str) -> bool:
-    """Whether a schema is of this version or an earlier one."""
+    """Tell whether a schema is of this version or an earlier one."""
     return revision in _revisions()
 
 
-def _upgraded(connection: Connection, *, contract: bool) -> SchemaState:
-    """The state after what may be done now; it is left alone where it is of a later version."""
+def _upgrade(connection: Connection, *, contract: bool) -> SchemaState:
+    """Run the migrations that are allowed now, and return the state. A later version's schema is left alone."""
     state = state_of(connection)
     oldest = state.revision if contract else state.serves_from
     if connection.dialect.name == "sqlite" or state.serves_from is None:
@@ -155,13 +158,13 @@ def _upgraded(connection: Connection, *, contract: bool) -> SchemaState:
 
 
 def _serves_from(script: Script) -> str | None:
-    """What a version must know to go on after a migration; None for one that only adds."""
-    found: str | None = getattr(script.module, "serves_from", None)
-    return found
+    """Return the revision that a version must know to go on after a migration; None where it only adds."""
+    revision: str | None = getattr(script.module, "serves_from", None)
+    return revision
 
 
 def _is_contraction(script: Script) -> bool:
-    """Whether a version that knows an earlier revision goes on before and after it."""
+    """Tell whether versions that know only an earlier revision still work after a migration."""
     serves = _serves_from(script)
     return serves is not None and serves < script.revision
 
@@ -172,7 +175,7 @@ def _revisions() -> list[str]:
 
 @functools.cache
 def _scripts() -> tuple[Script, ...]:
-    """The migrations of this version, the earliest first."""
+    """Return the migrations of this version, the earliest first."""
     return tuple(ScriptDirectory.from_config(_config()).walk_revisions())[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Sharing links: keys that read `ckptlink_ID_SECRET`, and let who has one read one saved scenario, and nothing else."""
+"""Sharing links: keys `ckptlink_ID_SECRET`, with which anybody can read one saved scenario and nothing else."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from sqlalchemy.orm import Session
 
 from service.database.audit import Actor, require_own
 from service.database.connection import Database
-from service.database.scenarios import found_scenario
-from service.database.secret_keys import hash_of, is_secret_of, new_secret, parts_of
+from service.database.scenarios import require_scenario
 from service.database.tables import ScenarioRow, SharingLinkRow, new_id, now
+from service.database.tokens import hash_of, is_secret_of, new_secret, parts_of
 from service.errors import Conflict, NotFound
 from sizing.errors import InvalidInput
 
 _PREFIX = "ckptlink"
 MAX_LINKS_OF_A_SCENARIO = 100
-"""That hold at the same time: a list without pages."""
+"""Max links of a scenario that hold at the same time: a list without pages."""
 
 
 def make_link(
     database: Database, scenario_id: UUID, *, valid_seconds: float | None, by: Actor
 ) -> tuple[SharingLinkRow, str]:
-    """A new link to a scenario, and its key, which only its holders will know. Those that have ended are forgotten.
+    """Create a link to a scenario, with its key, which only its holders will know. Ended links are deleted.
 
     Args: `valid_seconds`, until it ends; None for one that does not.
     Raises NotFound, MissingScope, or Conflict where the scenario has as many links as it may have.
@@ -48,15 +48,15 @@ def make_link(
 
 
 def list_links(database: Database, scenario_id: UUID, *, by: Actor) -> Sequence[SharingLinkRow]:
-    """The links of a scenario, the newest first. Raises NotFound or MissingScope."""
+    """List the links of a scenario, the newest first. Raises NotFound or MissingScope."""
     query = select(SharingLinkRow).filter_by(scenario_id=scenario_id).order_by(SharingLinkRow.id.desc())
     with database.reading() as session:
-        require_own(found_scenario(session.get(ScenarioRow, scenario_id), scenario_id), by, to="share")
+        require_own(require_scenario(session.get(ScenarioRow, scenario_id), scenario_id), by, to="share")
         return session.scalars(query).all()
 
 
 def withdraw_link(database: Database, scenario_id: UUID, link_id: UUID, *, by: Actor) -> None:
-    """Make a link worthless from now on. Raises NotFound or MissingScope."""
+    """Delete a link, so that its key no longer works. Raises NotFound or MissingScope."""
     with database.writing() as session:
         _own_scenario(session, scenario_id, by)
         row = session.get(SharingLinkRow, link_id)
@@ -67,7 +67,7 @@ def withdraw_link(database: Database, scenario_id: UUID, link_id: UUID, *, by: A
 
 
 def scenario_shared_by(database: Database, key: str) -> UUID | None:
-    """The id of the scenario that a link reads; None where it is no link, has ended or was withdrawn."""
+    """Return the id of the scenario that a link reads; None for no link, or one that has ended or was withdrawn."""
     link_id, secret = parts_of(key, _PREFIX)
     try:
         wanted = UUID(link_id)
@@ -79,7 +79,7 @@ def scenario_shared_by(database: Database, key: str) -> UUID | None:
 
 
 def no_link(link_id: object) -> InvalidInput:
-    """The error for an id of no link of a scenario."""
+    """Return the error for an id without a link of the scenario."""
     return NotFound.of(
         "id",
         "must be the id of a sharing link of the scenario",
@@ -89,13 +89,13 @@ def no_link(link_id: object) -> InvalidInput:
 
 
 def _own_scenario(session: Session, scenario_id: UUID, by: Actor) -> None:
-    """Lock the scenario and see that it may be shared. Raises NotFound or MissingScope."""
+    """Lock the scenario and check that it may be shared. Raises NotFound or MissingScope."""
     row = session.get(ScenarioRow, scenario_id, with_for_update=True)
-    require_own(found_scenario(row, scenario_id), by, to="share")
+    require_own(require_scenario(row, scenario_id), by, to="share")
 
 
 def _require_room(session: Session, scenario_id: UUID) -> None:
-    """Forget links that have ended. Raises Conflict where as many hold as may."""
+    """Delete links that have ended. Raises Conflict where the max number still holds."""
     of_scenario = SharingLinkRow.scenario_id == scenario_id
     session.execute(delete(SharingLinkRow).where(of_scenario, SharingLinkRow.expires_at <= now()))
     if session.scalars(select(func.count()).where(of_scenario)).one() >= MAX_LINKS_OF_A_SCENARIO:

@@ -1,4 +1,4 @@
-"""The tables. No SQL of one database only: they live in SQLite and PostgreSQL alike.
+"""Tables of the database. They use no SQL of one database only, as they live in SQLite and PostgreSQL alike.
 
 A change here needs a migration in `service/database/migrations/versions`; a test compares the two.
 """
@@ -6,6 +6,7 @@ A change here needs a migration in `service/database/migrations/versions`; a tes
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 import uuid
 from datetime import UTC, datetime
@@ -42,22 +43,22 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC, whatever its offset is where it comes in; SQLite keeps no time zone."""
+    """Time in UTC, whatever its offset is where it comes in. SQLite keeps no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
-        """The same moment in UTC."""
+        """Convert the time to UTC."""
         return value.astimezone(UTC) if value is not None else None
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
-        """The moment with its time zone."""
+        """Add the time zone to a stored time."""
         return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
 
 
 class ScenarioDocument(TypeDecorator[dict[str, Any]]):
-    """A scenario as it was given, with the version of the defaults that held then.
+    """Scenario as it was given, with the version of the defaults that held then.
 
     What was stored before documents said it is of the first version.
     """
@@ -66,12 +67,12 @@ class ScenarioDocument(TypeDecorator[dict[str, Any]]):
     cache_ok = True
 
     def process_result_value(self, value: dict[str, Any] | None, dialect: Dialect) -> dict[str, Any] | None:  # noqa: ARG002 - SQLAlchemy gives it
-        """The document with its version."""
+        """Add the first version to a stored document without one."""
         return value and {"schema_version": FIRST_VERSION} | value
 
 
 class Base(DeclarativeBase):
-    """What all tables share: constraints with names that migrations can rely on, and types."""
+    """Base of all tables: constraint names that migrations can rely on, and column types."""
 
     metadata = MetaData(
         naming_convention={
@@ -85,7 +86,7 @@ class Base(DeclarativeBase):
 
 
 class SchemaSupportRow(Base):
-    """The one row that says which versions go on with this schema: those that know a revision."""
+    """Versions that work with this schema, in one row: those that know a revision."""
 
     __tablename__ = "schema_support"
 
@@ -93,7 +94,7 @@ class SchemaSupportRow(Base):
 
 
 class TokenRow(Base):
-    """A bearer token. Only the hash of its secret is kept."""
+    """Bearer token. Only the hash of its secret is stored."""
 
     __tablename__ = "tokens"
 
@@ -109,19 +110,19 @@ class TokenRow(Base):
 
     @property
     def systems(self) -> list[str] | None:
-        """Names of the storage systems that it is limited to, where `limits` were read; None for a token of all."""
+        """Names of the storage systems that the token is limited to; None for a token of all. Needs `limits` read."""
         return [limit.system_name for limit in self.limits] or None
 
     @property
     def state(self) -> Literal["active", "expired", "revoked"]:
-        """Whether the token holds."""
+        """State of the token: active, expired or revoked."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now() else "active"
 
 
 class TokenSystemRow(Base):
-    """That a token is limited to a storage system: by name, so that it stays limited where the system is deleted."""
+    """Limit of a token to a storage system: by name, so that it stays limited where the system is deleted."""
 
     __tablename__ = "token_systems"
 
@@ -130,7 +131,7 @@ class TokenSystemRow(Base):
 
 
 class PersonRow(Base):
-    """A person who logs in at a provider: what they store is under a token of their name, whose secret nobody has."""
+    """Person who logs in at a provider. What they store belongs to a token of their name, whose secret nobody has."""
 
     __tablename__ = "people"
     __table_args__ = (UniqueConstraint("subject", "issuer"),)
@@ -145,7 +146,7 @@ class PersonRow(Base):
 
 
 class IdempotencyKeyRow(Base):
-    """That a request with this key has been done, and what it made: sent again, it finds that."""
+    """Idempotency key of a completed request, and what that made: the request sent again finds it."""
 
     __tablename__ = "idempotency_keys"
 
@@ -157,7 +158,7 @@ class IdempotencyKeyRow(Base):
 
 
 class ScenarioRow(Base):
-    """A scenario as it was given, under a name."""
+    """Scenario as it was given, under a name."""
 
     __tablename__ = "scenarios"
 
@@ -173,7 +174,7 @@ class ScenarioRow(Base):
 
 
 class SharingLinkRow(Base):
-    """A link that reads one scenario without a token, and goes with it. Only the hash of its secret is kept."""
+    """Sharing link that reads one scenario without a token, and is deleted with it. Its secret is stored as a hash."""
 
     __tablename__ = "sharing_links"
 
@@ -188,17 +189,17 @@ class SharingLinkRow(Base):
 
     @property
     def made_by(self) -> str:
-        """The name of the token that made it."""
+        """Name of the token that made the link."""
         return self.token.name
 
     @property
     def holds(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the link has not expired."""
         return self.expires_at is None or self.expires_at > now()
 
 
 class StorageSystemRow(Base):
-    """A storage system that runs are published for."""
+    """Storage system that runs are published for."""
 
     __tablename__ = "storage_systems"
 
@@ -217,17 +218,17 @@ class StorageSystemRow(Base):
 
     @property
     def owners(self) -> list[str]:
-        """Names of the tokens that may change it: those that were named, or else the one that added it."""
+        """Names of the tokens that may change the system: those that were named, or else the one that added it."""
         return [token.name for token in self.named_owners or [self.token]]
 
     @property
     def retention(self) -> RunRetention:
-        """How long its runs are kept."""
+        """Retention of the system's runs."""
         return RunRetention(max_age_seconds=self.keep_runs_seconds, max_runs=self.keep_num_runs)
 
 
 class StorageSystemOwnerRow(Base):
-    """That a token may change a storage system."""
+    """Right of a token to change a storage system."""
 
     __tablename__ = "storage_system_owners"
 
@@ -236,7 +237,7 @@ class StorageSystemOwnerRow(Base):
 
 
 class RunRow(Base):
-    """A benchmark run, and the digest of its document that tells a repeat from a conflict."""
+    """Benchmark run, with the digest of its document, which distinguishes a repeat from a conflict."""
 
     __tablename__ = "runs"
     __table_args__ = (Index("ix_runs_system_id_id", "system_id", "id", "published_at"),)
@@ -256,17 +257,17 @@ class RunRow(Base):
 
     @property
     def publisher(self) -> str:
-        """The name of the token that published it."""
+        """Name of the token that published the run."""
         return self.token.name
 
     @property
     def document(self) -> str:
-        """The result document as it was sent; where `stored` was read with the row."""
+        """Result document as it was sent. Needs `stored` read with the row."""
         return self.stored.document
 
 
 class RunDocumentRow(Base):
-    """The result document of a run, as it was sent: apart, so that lists of runs do not read past it."""
+    """Result document of a run as it was sent: in its own table, so that lists of runs do not read it."""
 
     __tablename__ = "run_documents"
 
@@ -275,7 +276,7 @@ class RunDocumentRow(Base):
 
 
 class WithdrawalRow(Base):
-    """That a run no longer speaks for its storage system, and why: it is kept, and left out of calibrations."""
+    """Withdrawal of a run, with its reason. The run is kept, and left out of calibrations."""
 
     __tablename__ = "withdrawals"
 
@@ -288,12 +289,12 @@ class WithdrawalRow(Base):
 
     @property
     def by(self) -> str:
-        """The name of the token that withdrew the run."""
+        """Name of the token that withdrew the run."""
         return self.token.name
 
 
 class MeasurementRow(Base):
-    """What lists and filters need of a run's measurement; its samples are in the document."""
+    """Measurement of a run, as lists and filters need it. Its samples are in the document."""
 
     __tablename__ = "measurements"
     __table_args__ = (Index("ix_measurements_engine", "engine", "run_id", "num_nodes"),)
@@ -307,11 +308,11 @@ class MeasurementRow(Base):
     bytes_per_second: Mapped[float] = mapped_column(Double)
     verified: Mapped[bool]
     series: Mapped[str | None] = mapped_column(String(MAX_SERIES_CHARACTERS))
-    """What it is compared with over time; None where it says nothing of the storage."""
+    """Series in which it is compared over time; None where it says nothing of the storage."""
 
 
 class CalibrationRow(Base):
-    """A calibration: what was fitted, from which runs, by which version of the code."""
+    """Calibration: what was fitted, from which runs, by which version of the code."""
 
     __tablename__ = "calibrations"
 
@@ -327,7 +328,7 @@ class CalibrationRow(Base):
 
 
 class CalibrationRunRow(Base):
-    """That a calibration rests on a run."""
+    """Run from which a calibration was fitted."""
 
     __tablename__ = "calibration_runs"
 
@@ -336,7 +337,7 @@ class CalibrationRunRow(Base):
 
 
 class JobRow(Base):
-    """A question that is answered later. Which one it is, only the worker knows that answers it."""
+    """Question that is answered later. Only the worker that answers it knows the question."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -360,18 +361,19 @@ class JobRow(Base):
     """Field, rule, value and remedy of each."""
     result_bytes: Mapped[int | None]
     progress_fraction: Mapped[float | None] = mapped_column(Double)
-    """With the latest heartbeat; None of a question that does not tell, and of one that a version before answers."""
+    """Progress at the latest heartbeat; None of a question that does not tell, and of one that a version before
+    answers."""
     token_id: Mapped[int | None] = mapped_column(ForeignKey("tokens.id"))
-    """Of the token with which it was asked; None of who is not known."""
+    """Id of the token with which it was asked; None where that is not known."""
 
     @property
     def running_seconds(self) -> float:
-        """Seconds of computing up to now, or to its end."""
+        """Seconds of computing up to now, or to the end of the job."""
         return ((self.ended_at or now()) - self.started_at).total_seconds() if self.started_at else 0.0
 
     @property
     def code(self) -> str | None:
-        """The kind of error for programs."""
+        """Kind of error, for programs."""
         return self.problem_code
 
     @property
@@ -381,12 +383,12 @@ class JobRow(Base):
 
     @property
     def refused_for(self) -> list[Problem]:
-        """The problems of one that failed or was interrupted."""
+        """Problems of a job that failed or was interrupted."""
         return [Problem(*parts) for parts in self.problems or ()]
 
 
 class JobResultRow(Base):
-    """What a job gave: apart, so that asking for its state does not read past it."""
+    """Result of a job: in its own table, so that reading a job's state does not read it."""
 
     __tablename__ = "job_results"
 
@@ -395,7 +397,7 @@ class JobResultRow(Base):
 
 
 class AuditRow(Base):
-    """One change: when, by which token (none at the terminal), what was done to what, in which request."""
+    """Entry of the audit log: when, by which token (none at the terminal), what was done to what, in which request."""
 
     __tablename__ = "audit_log"
 
@@ -410,16 +412,38 @@ class AuditRow(Base):
 
 
 def now() -> datetime:
-    """The present moment, in UTC."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
-def new_id() -> uuid.UUID:
-    """A UUID of version 7 (RFC 9562, section 5.7): later ones sort later, and none is used twice.
+class _Ids:
+    """Random UUIDs of version 7 that grow, whatever the clock does."""
 
-    >>> new_id().version
-    7
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        """Give the bits of an id without version and variant: 48 of the time in milliseconds, 74 random ones.
+
+        Where the clock has not gone on since the last id, or was set back, it is the last one and a random step
+        (RFC 9562, section 6.2, method 2).
+        """
+        fresh = (time.time_ns() // 1_000_000 << 74) + secrets.randbits(74)
+        with self._lock:
+            self._last = max(fresh, self._last + 1 + secrets.randbits(32))
+            return self._last
+
+
+_ids = _Ids()
+
+
+def new_id() -> uuid.UUID:
+    """Return a UUID of version 7 (RFC 9562, section 5.7): within a process later ones sort later, and each is unique.
+
+    >>> new_id().version, new_id() < new_id()
+    (7, True)
     """
-    milliseconds, random = time.time_ns() // 1_000_000, secrets.randbits(74)
-    high, low = random >> 62, random & (1 << 62) - 1
+    bits = _ids.next()
+    milliseconds, high, low = bits >> 74, bits >> 62 & (1 << 12) - 1, bits & (1 << 62) - 1
     return uuid.UUID(int=milliseconds << 80 | 7 << 76 | high << 64 | 2 << 62 | low)

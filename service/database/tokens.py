@@ -1,34 +1,41 @@
-"""Tokens: secret keys that read `ckpt_ID_SECRET`."""
+"""Tokens: secret keys that read `ckpt_ID_SECRET`, of which the database has hashes alone.
+
+The id finds the row; the secret is compared with the row's hash in constant time. A plain hash is enough: nobody
+guesses 256 random bits, so there is nothing to slow down. Sharing links are keys of the same kind.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
+import secrets
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import joinedload, selectinload
 
 from service.database.audit import TERMINAL
 from service.database.connection import Database
 from service.database.names import Name, Slug
-from service.database.secret_keys import hash_of, is_secret_of, new_secret, parts_of
 from service.database.tables import Scope, TokenRow, TokenSystemRow, now
 from service.errors import NotFound
 from sizing.errors import InvalidInput
+from sizing.strict_model import StrictModel
 from sizing.units import PositiveSeconds
 
 _PREFIX = "ckpt"
+_ID = re.compile("[0-9]{1,9}")
 
 
 MAX_SYSTEMS_OF_A_TOKEN = 100
-"""They are read with each of its requests."""
+"""Max storage systems of a token: they are read with each of its requests."""
 
 
-class NewToken(BaseModel):
+class NewToken(StrictModel):
     """What a token is created from."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name
     scope: Scope
@@ -37,7 +44,7 @@ class NewToken(BaseModel):
 
 
 def create_token(database: Database, new: NewToken) -> str:
-    """A new token, which only its holder will know.
+    """Create a token, which only its holder will know.
 
     Raises InvalidInput where the name is taken.
     """
@@ -62,9 +69,9 @@ def create_token(database: Database, new: NewToken) -> str:
 
 
 def token_of(database: Database, bearer: str) -> TokenRow | None:
-    """The row of a token that holds, None where it does not."""
+    """Return the row of a valid token; None for any other."""
     token_id, secret = parts_of(bearer, _PREFIX)
-    if not _is_id(token_id):
+    if not _ID.fullmatch(token_id):
         return None
     with database.reading() as session:
         row = session.get(TokenRow, int(token_id), options=[joinedload(TokenRow.limits)])
@@ -74,13 +81,13 @@ def token_of(database: Database, bearer: str) -> TokenRow | None:
 
 
 def list_tokens(database: Database) -> list[TokenRow]:
-    """Every token, the oldest first."""
+    """List every token, the oldest first."""
     with database.reading() as session:
         return list(session.scalars(select(TokenRow).options(selectinload(TokenRow.limits)).order_by(TokenRow.id)))
 
 
 def revoke_token(database: Database, name: str) -> None:
-    """Make a token worthless from now on.
+    """Revoke a token from now on.
 
     Raises NotFound where there is none of that name.
     """
@@ -94,5 +101,27 @@ def revoke_token(database: Database, name: str) -> None:
         TERMINAL.record(session, "revoke token", name)
 
 
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 9
+def new_secret() -> str:
+    """Return a secret of 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_of(secret: str) -> bytes:
+    """Hash a secret for the database."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def is_secret_of(secret: str, kept: bytes) -> bool:
+    """Compare a secret with a stored hash, in constant time."""
+    return hmac.compare_digest(kept, hash_of(secret))
+
+
+def parts_of(key: str, prefix: str) -> tuple[str, str]:
+    """Split a key into its id and its secret; both are empty where it lacks the prefix.
+
+    >>> parts_of("ckpt_7_a_b", "ckpt"), parts_of("link_7_a", "ckpt")
+    (('7', 'a_b'), ('', ''))
+    """
+    given, _, rest = key.partition("_")
+    row_id, _, secret = rest.partition("_")
+    return (row_id, secret) if given == prefix else ("", "")

@@ -1,1 +1,1 @@
-"""HTTP as it comes and goes: bodies, JSON, the Accept header, problem documents."""
+"""HTTP of the service: bodies, JSON, the Accept header, problem documents."""

@@ -7,13 +7,20 @@ body of the limit costs.
 from __future__ import annotations
 
 import asyncio
+import collections
+import json
+import math
+import re
 import zlib
-from typing import Protocol
+from typing import Any, Protocol
 
+import pydantic_core
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
+from sizing.errors import shown
 
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's flag for a gzip header."""
@@ -21,14 +28,14 @@ _GZIP = zlib.MAX_WBITS | 16
 
 class _Unpacker(Protocol):
     def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
-        """What the next bytes unpack to, cut at `max_bytes`."""
+        """Unpack the next bytes, at most `max_bytes` of the result."""
 
     def check_end(self) -> None:
         """Raise InvalidJson where the body ends too early."""
 
 
 async def body_of(request: Request, *, max_bytes: int, max_seconds: float) -> bytes:
-    """The body of a request, unpacked.
+    """Read and unpack the body of a request.
 
     Raises BodyTooLarge, BodyTooSlow, UnsupportedMediaType for what is packed otherwise than by gzip, or InvalidJson
     for a body that is not complete.
@@ -62,10 +69,10 @@ class _Plain:
 class _Gzip:
     def __init__(self) -> None:
         self._decompressor = zlib.decompressobj(_GZIP)
-        self._started = False
+        self._has_begun = False
 
     def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
-        self._started = self._started or bool(chunk)
+        self._has_begun = self._has_begun or bool(chunk)
         try:
             unpacked = self._decompressor.decompress(chunk, max_bytes)
         except zlib.error as error:
@@ -75,7 +82,7 @@ class _Gzip:
         return unpacked
 
     def check_end(self) -> None:
-        if self._started and not self._decompressor.eof:
+        if self._has_begun and not self._decompressor.eof:
             raise _incomplete()
 
 
@@ -104,3 +111,103 @@ def _no_gzip(reason: str) -> Exception:
     return InvalidJson.of(
         "body", f"must be gzip ({reason})", value=None, remedy="compress it again, or send it without compression"
     )
+
+
+MAX_FIELD_NAME_CHARACTERS = 200
+"""The longest field has 50 characters; names are repeated in problems."""
+MAX_FIELDS_OF_AN_OBJECT = 50_000
+"""The largest have one for each node; each that is unknown is a fault, of 600 bytes: 30 MB in all."""
+MAX_VALUES = 1_500_000
+"""An empty list takes three bytes of a body and 64 of memory, so that 15 MB of them took 370 MB. A result of 16 MiB has
+900,000 numbers."""
+MAX_BYTES_AT_ONCE = 8 * 1024
+"""Larger bodies are parsed and validated in a thread, so that others need not wait: 5,000 tensors take 0.1 s, and 2 s
+where each breaks rules."""
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse the document in a body.
+
+    Raises InvalidJson for what is not JSON, repeats a field, has a NUL in a text, nests deeper than 200, or holds more
+    values than MAX_VALUES.
+
+    >>> parse_json(b'{"tensor": 8}')
+    {'tensor': 8}
+    """
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:  # before any value is made; some stand inside texts
+        raise InvalidJson.of(
+            "body", f"must hold at most {MAX_VALUES:,} values", value=None, remedy="send it in several documents"
+        )
+    try:
+        pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
+        if b"\\u0000" in body and _NUL.search(body):
+            raise ValueError(r"a text must not contain \u0000")
+        return json.loads(body, object_pairs_hook=_parse_object, parse_float=_parse_number)
+    except ValueError as error:
+        raise InvalidJson.of(
+            "body", f"must be JSON ({error})", value=None, remedy="check quotes, commas and brackets"
+        ) from None
+
+
+class JsonRequest(Request):
+    """Request whose JSON body has been read within the limits and parsed strictly."""
+
+    content = b""
+    document: Any = None
+    validated: Any = None
+    """What the document stands for, where that was found out before the route did."""
+
+    async def read_document(self, *, max_bytes: int, max_seconds: float) -> None:
+        """Read and parse the body, if there is one.
+
+        Raises what `body_of` raises, UnsupportedMediaType or InvalidJson.
+        """
+        self.content = await body_of(self, max_bytes=max_bytes, max_seconds=max_seconds)
+        if self.is_large:
+            self._require_json_media_type()
+            self.document = await run_in_threadpool(parse_json, self.content)
+        elif self.content:
+            self._require_json_media_type()
+            self.document = parse_json(self.content)
+
+    async def body(self) -> bytes:
+        """Return the body that was read."""
+        return self.content
+
+    @property
+    def is_large(self) -> bool:
+        """Whether others would have to wait while the body is parsed or validated beside the event loop."""
+        return len(self.content) > MAX_BYTES_AT_ONCE
+
+    async def json(self) -> Any:
+        """Return the parsed body, or the object already validated from it."""
+        return self.document if self.validated is None else self.validated
+
+    def _require_json_media_type(self) -> None:
+        given = self.headers.get("content-type")
+        media_type = (given or "").partition(";")[0].strip().lower()
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            raise UnsupportedMediaType.of(
+                "content-type", "must be application/json", value=given, remedy="set this header"
+            )
+
+
+def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_FIELDS_OF_AN_OBJECT:
+        raise ValueError(f"an object has more than {MAX_FIELDS_OF_AN_OBJECT:,} fields")
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the field {shown(repeated)} occurs twice in one object")
+    if any(len(name) > MAX_FIELD_NAME_CHARACTERS for name in document):
+        raise ValueError(f"a field name is longer than {MAX_FIELD_NAME_CHARACTERS} characters")
+    return document
+
+
+def _parse_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number

@@ -1,4 +1,4 @@
-"""Questions that end when their client is gone."""
+"""Cancellation of questions whose client has closed the connection."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ _Answer = TypeVar("_Answer")
 
 
 async def while_connected(request: Request, asking: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """What `asking` returns, cancelled when the client closes the connection. The body has been read before.
+    """Return what `asking` returns, cancelled when the client disconnects. The body must be read before.
 
     Raises ClientGone, and what `asking` raises.
     """
-    asked, gone = asyncio.ensure_future(asking), asyncio.ensure_future(_until_gone(request))
+
+    async def wait_for_end() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    answer, end = asyncio.ensure_future(asking), asyncio.ensure_future(wait_for_end())
     try:
-        await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
+        await asyncio.wait((answer, end), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
             raise ClientGone
-        return asked.result()
+        return answer.result()
     finally:
-        gone.cancel()
-        if not asked.done():
-            asked.cancel()
-            await asyncio.wait((asked,))
-            if not asked.cancelled():
-                asked.exception()  # seen, though nobody asks
+        end.cancel()
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait((answer,))
+            if not answer.cancelled():
+                answer.exception()  # seen, though nobody asks
 
 
-async def seen_through(asking: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """What `asking` returns. Who cancels waits until it has ended: for threads, which nothing stops."""
-    asked = asyncio.ensure_future(asking)
+async def see_through(asking: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Return what `asking` returns. Cancellation waits until it has ended: for threads, which nothing stops."""
+    answer = asyncio.ensure_future(asking)
     try:
-        return await asyncio.shield(asked)
+        return await asyncio.shield(answer)
     except asyncio.CancelledError:
-        await asyncio.wait((asked,))
+        await asyncio.wait((answer,))
         raise
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -1,4 +1,4 @@
-"""RFC 9457 problem documents, and the one table from exception to HTTP."""
+"""Problem documents (RFC 9457), and the one table from exception to HTTP."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ProblemDocument(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one kind of error is over HTTP."""
+    """Kind of error over HTTP."""
 
     status: int
     code: str
@@ -70,7 +70,7 @@ class Kind:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def response(self, problems: Iterable[Problem]) -> Response:
-        """The problem document."""
+        """Return the problem document."""
         errors = [FieldProblem(**dataclasses.asdict(problem)) for problem in problems]
         document = ProblemDocument(
             type=f"urn:problem-type:checkpoint-sizing:{self.code}",
@@ -119,29 +119,29 @@ DATABASE_FULL = Kind(507, "storage-full", "The database is full")
 
 
 Responses = dict[int | str, dict[str, Any]]
-"""What OpenAPI says of the answers of a route."""
+"""OpenAPI description of a route's answers, by status."""
 
 
 def responses(*statuses: int) -> Responses:
-    """What OpenAPI says of a route that can answer with these problems."""
+    """Describe for OpenAPI a route that can answer with these problems."""
     return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def already_there(model: type[BaseModel]) -> Responses:
-    """What OpenAPI says of a route that answers 200 where the thing to make is there already."""
+    """Describe for OpenAPI a route that answers 200 where the thing to make already exists."""
     return {200: {"model": model, "description": "It existed already"}}
 
 
 def refusal(error: InvalidInput) -> Response:
-    """The problem document of an error."""
+    """Return the problem document of an error."""
     return kind_of(error).response(error.problems)
 
 
 def kind_of(error: InvalidInput) -> Kind:
-    """What an error is over HTTP."""
+    """Return the kind of an error over HTTP."""
     return next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
 
 
 def kind_with(code: str | None) -> Kind:
-    """The kind of error that has a code; of what is none of those that a version knows, the service's own."""
+    """Return the kind of error with a code; for an unknown code, that of internal errors."""
     return next((kind for kind in KINDS.values() if kind.code == code), INTERNAL_ERROR)

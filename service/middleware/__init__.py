@@ -1,1 +1,1 @@
-"""What happens to every request before and after its route."""
+"""Middleware, through which every request and every response passes."""

@@ -1,4 +1,4 @@
-"""Every request gets an id, a line in the log, and its place in the metrics."""
+"""Observation of requests: an id, a line in the log, and metrics for each."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.telemetry.logs import REQUEST_ID
-from service.telemetry.metrics import Metrics
+from service.telemetry import REQUEST_ID, Metrics
 
 _log = logging.getLogger(__name__)
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLOGGED = ("/healthz", "/readyz", "/metrics")
-"""What probes ask every few seconds is logged only where it fails."""
+"""Routes that probes ask every few seconds: logged only where they fail."""
 
 
-class Observation:
+class RequestObservation:
     """Middleware that takes `X-Request-Id` or makes one, sends it back, and notes how the request went."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -33,7 +32,9 @@ class Observation:
             await self.app(scope, receive, send)
             return
         start = time.perf_counter()
-        request_id = _request_id(scope)
+        request_id = Headers(scope=scope).get("x-request-id", "")
+        if not _GIVEN_ID.fullmatch(request_id):
+            request_id = secrets.token_hex(8)
         REQUEST_ID.set(request_id)
         status = 500
 
@@ -64,8 +65,3 @@ class Observation:
             "client": (scope.get("client") or ("",))[0],
         }
         _log.info("request", extra={"fields": fields})
-
-
-def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""How often one client may ask, so that nobody takes the service from the others."""
+"""Rate limit of each client, so that no client takes the service from the others."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SECONDS_OF_BURST = 10
 """A client that has been quiet may ask as much at once as otherwise in this time."""
 
 _MAX_CLIENTS = 10_000
-"""Remembered: a megabyte. Those who may ask again are forgotten first."""
+"""Max clients that are remembered, in a megabyte. Those who may ask again are forgotten first."""
 _UNLIMITED = ("/healthz", "/readyz", "/metrics")
 
 
 @dataclass(slots=True)
 class Allowance:
-    """The rate of each client, by the generic cell rate algorithm (ITU-T I.371, annex A): one moment per client."""
+    """Rate of each client by the generic cell rate algorithm (ITU-T I.371, annex A): one time per client."""
 
     per_second: float
     _paid_until: dict[str, float] = field(default_factory=dict)
 
     def seconds_to_wait(self, client: str, now: float) -> float:
-        """Zero, and the request is counted; or how long the client has to wait.
+        """Count the request and return 0, or return how long the client must wait.
 
         >>> allowance = Allowance(per_second=0.1)
         >>> [allowance.seconds_to_wait("a", now) for now in (0, 0, 10)], allowance.seconds_to_wait("b", 0)
@@ -45,7 +45,7 @@ class Allowance:
 
 
 class RateLimit:
-    """Middleware that refuses what goes beyond the rate of a client's address."""
+    """Middleware that refuses requests beyond the rate of a client's address."""
 
     def __init__(self, app: ASGIApp, *, requests_per_second: float) -> None:
         self.app = app
@@ -55,14 +55,10 @@ class RateLimit:
         """Pass a request on, or refuse it."""
         app = self.app
         if scope["type"] == "http" and scope["path"] not in _UNLIMITED:
-            wait = self.allowance.seconds_to_wait(client_of(scope), time.monotonic())
-            if wait > 0:
-                app = _refusal(self.allowance.per_second, wait)
+            seconds = math.ceil(self.allowance.seconds_to_wait(client_of(scope), time.monotonic()))
+            if seconds:
+                rule = f"may send {self.allowance.per_second:g} requests per second"
+                response = refusal(TooManyRequests.of("the client", rule, value=None, remedy=f"wait {seconds} s"))
+                response.headers["Retry-After"] = str(seconds)
+                app = response
         await app(scope, receive, send)
-
-
-def _refusal(per_second: float, wait: float) -> ASGIApp:
-    rule = f"may send {per_second:g} requests per second"
-    response = refusal(TooManyRequests.of("the client", rule, value=None, remedy=f"wait {math.ceil(wait)} s"))
-    response.headers["Retry-After"] = str(math.ceil(wait))
-    return response

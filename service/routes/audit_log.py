@@ -14,14 +14,14 @@ from service.database.names import MAX_NAME_CHARACTERS
 from service.database.tables import AuditRow
 from service.errors import explained
 from service.http.problems import responses
-from service.routes.pagination import PageWanted, page_of
+from service.routes.pagination import PageQuery, page_of
 from service_client.documents import AuditEntry, Page
-from sizing.units.moments import Moment
+from sizing.units.inputs import Moment
 
 router = APIRouter(prefix="/v1/audit-log", tags=["audit log"])
 
 
-class AuditWanted(PageWanted):
+class AuditQuery(PageQuery):
     """Which entries of the audit log."""
 
     token: str | None = Field(
@@ -43,12 +43,12 @@ class AuditPage(Page[AuditEntry]):
 
 @router.get("", responses=responses(401, 403, 422, 503), summary="List the changes")
 def list_audit_log(
-    wanted: Annotated[AuditWanted, explained(AuditWanted), Query()], database: OpenDatabase, _: Admin
+    query: Annotated[AuditQuery, explained(AuditQuery), Query()], database: OpenDatabase, _: Admin
 ) -> AuditPage:
     """Who changed what and when, newest first."""
-    chosen = AuditFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
-    rows = audit.list_audit_log(database, chosen, limit=wanted.limit + 1, before=wanted.cursor)
-    return page_of(AuditPage, rows, wanted.limit, _entry, lambda row: str(row.id))
+    chosen = AuditFilter(**query.model_dump(exclude={"limit", "cursor"}))
+    rows = audit.list_audit_log(database, chosen, limit=query.limit + 1, before=query.cursor)
+    return page_of(AuditPage, rows, query.limit, _entry, lambda row: str(row.id))
 
 
 def _entry(row: AuditRow) -> AuditEntry:

@@ -7,38 +7,37 @@ from typing import Annotated, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
 from service.answers import heavy
 from service.compute.pool import Compute
-from service.database import Actor, Database, calibrations
-from service.database.runs_to_fit import MAX_RUNS, RunsFound, RunsWanted, runs_to_fit
+from service.database import calibrations
+from service.database.calibrations import MAX_RUNS, FitRequest, select_runs
 from service.errors import NotFound, explained
 from service.http.problems import responses
-from service.reports.forms import IN_WORDS, contents_of, form_wanted, presented
+from service.reports import IN_WORDS, choose_form, contents_of, respond_with_document
 from service.routes.json_route import JsonRoute
-from service.routes.pagination import PageWanted, page_of
+from service.routes.pagination import PageQuery, page_of
 from service.routes.storage_systems import SystemName
 from service_client.documents import CalibrationSummary, Page, StoredCalibration
 from sizing.errors import broken_rule
-from sizing.reports.document import calibration_document
-from sizing.storage.calibration import Calibration
-from sizing.units.moments import Moment
+from sizing.present.calibrations import calibration_document
+from sizing.storage.calibration import Calibration, Publisher
+from sizing.strict_model import StrictModel
+from sizing.units.inputs import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/calibrations", tags=["calibrations"], route_class=JsonRoute)
 
 RunId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class NewCalibration(BaseModel):
+class NewCalibration(StrictModel):
     """From which runs to calibrate, and where they have several engines, for which."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"run_ids": ["20261121T120000Z-1a2b3c"]}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"run_ids": ["20261121T120000Z-1a2b3c"]}]})
 
     run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MAX_RUNS)] | None = Field(
         None,
@@ -51,7 +50,9 @@ class NewCalibration(BaseModel):
         None, description="Time before which the runs to fit were published. Default: any time."
     )
     latest: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = Field(
-        None, description="Max runs to fit, the newest of the window. Default: 1,000."
+        None,
+        description="Max runs to fit, the newest of the window. Default: the newest of each token in turn, as many as "
+        "have 1,000 measurements together.",
     )
     engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None,
@@ -72,7 +73,7 @@ class CalibrationPage(Page[CalibrationSummary]):
 
 
 def id_in_path(calibration_id: Annotated[str, Path(description="Id of a calibration of this storage system.")]) -> UUID:
-    """The id of a calibration. What is no id is that of nothing."""
+    """Parse the id of a calibration. Any other text becomes the id of nothing."""
     try:
         return UUID(calibration_id)
     except ValueError:
@@ -100,22 +101,35 @@ async def create_calibration(
 ) -> StoredCalibration:
     """Fit a profile to published runs and save it. A scenario uses it with `{"storage": {"calibration": ID}}`.
 
-    Without `run_ids`, no single run blocks it: `left_out` names those that were withdrawn or that contradict others.
+    Without `run_ids`, no single run blocks it: `left_out` names those that were withdrawn, that contradict others, or
+    that are older than the newest with 1,000 measurements. Each token that published has one voice, however many runs.
     """
     async with compute.turn() as ask:  # documents of all runs are large: those of one calibration at a time
-        wanted = RunsWanted(**new.model_dump(exclude={"engine"}))
-        chosen = await run_in_threadpool(runs_to_fit, database, name, wanted)
-        documents = {run.run_id: run.document for run in chosen.rows}
-        fit = functools.partial(heavy.fitted_json, named=new.run_ids is not None)
-        fitted = await ask(fit, documents, new.engine)
-    stored = await run_in_threadpool(_stored, database, name, fitted, chosen, by)
-    response.headers["Location"] = f"{router.prefix.format(name=name)}/{stored.id}"
-    return stored
+        request = FitRequest(**new.model_dump(exclude={"engine"}))
+        selection = await run_in_threadpool(select_runs, database, name, request)
+        documents = {run.run_id: run.document for run in selection.rows}
+        sources = {
+            run.run_id: Publisher(run.publisher, run.publisher in run.system.owners, run.token.created_at)
+            for run in selection.rows
+        }
+        fit_runs = functools.partial(heavy.fit_json, named=new.run_ids is not None, sources=sources)
+        content = await ask(fit_runs, documents, new.engine)
+
+    def save() -> StoredCalibration:
+        fit = heavy.CalibrationFit.model_validate_json(content)
+        runs = [run for run in selection.rows if run.run_id in fit.calibration.run_ids]
+        left_out = selection.left_out | fit.left_out
+        row = calibrations.save_calibration(database, name, fit.calibration, runs=runs, left_out=left_out, by=by)
+        return StoredCalibration(**calibrations.calibration_summary(row).model_dump(), calibration=fit.calibration)
+
+    calibration = await run_in_threadpool(save)
+    response.headers["Location"] = f"{router.prefix.format(name=name)}/{calibration.id}"
+    return calibration
 
 
 @router.get("", responses=responses(404, 422, 503), summary="List the calibrations of a storage system")
 def list_calibrations(
-    name: SystemName, page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase
+    name: SystemName, page: Annotated[PageQuery, explained(PageQuery), Query()], database: OpenDatabase
 ) -> CalibrationPage:
     """A page of the calibrations, newest first."""
     rows = calibrations.list_calibrations(database, name, limit=page.limit + 1, before=page.cursor)
@@ -138,18 +152,10 @@ def get_calibration(
 
     As JSON, or in words and charts as data, by `Accept`.
     """
-    form = form_wanted(accept, among=IN_WORDS)
-    row = calibrations.saved_calibration(database, name, saved_id)
+    form = choose_form(accept, among=IN_WORDS)
+    row = calibrations.read_calibration(database, name, saved_id)
     if form == "presentation":
-        return presented(calibration_document(Calibration.model_validate(row.calibration)))
+        return respond_with_document(calibration_document(Calibration.model_validate(row.calibration)))
     return StoredCalibration(
         **calibrations.calibration_summary(row).model_dump(), calibration=Calibration.model_validate(row.calibration)
     )
-
-
-def _stored(database: Database, name: str, fitted: bytes, chosen: RunsFound, by: Actor) -> StoredCalibration:
-    found = heavy.Fitted.model_validate_json(fitted)
-    used = [run for run in chosen.rows if run.run_id in found.calibration.run_ids]
-    left_out = chosen.left_out | found.left_out
-    row = calibrations.save_calibration(database, name, found.calibration, runs=used, left_out=left_out, by=by)
-    return StoredCalibration(**calibrations.calibration_summary(row).model_dump(), calibration=found.calibration)

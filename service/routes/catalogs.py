@@ -1,48 +1,51 @@
-"""The catalogs, with their sources. They change with the version alone, so clients may keep what they got."""
+"""The catalogs, with their sources, and the comparisons with what is published.
+
+They change with the version alone, so clients may keep what they got.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, SerializeAsAny, TypeAdapter
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.errors import NotFound
-from service.http.constant import NOT_MODIFIED, Constant, Sender
+from service.http.etags import NOT_MODIFIED, Constant, Sender
 from service.http.problems import responses
-from service.reports.forms import FORMS, IN_WORDS, contents_of, form_wanted
+from service.reports import FORMS, IN_WORDS, choose_form, contents_of
 from service_client.terms import ReportForm
 from sizing.catalog_file import CatalogEntry, entry_named
 from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
-from sizing.explore.decisions.decision_request import REFERENCE_DECISION, DecisionRequest
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, SweepRequest
-from sizing.layout.formats.catalog import CatalogFormat, catalog_formats
-from sizing.model.catalog import CatalogModel, catalog, counted
-from sizing.reports.document import catalog_document
-from sizing.reports.presentation import presentation_of
+from sizing.frameworks.registry import CatalogFramework, catalog_frameworks
+from sizing.layout.formats.registry import CatalogFormat, catalog_formats
+from sizing.model.catalog import CatalogModel, catalog, count_parameters
+from sizing.present.catalogs import catalog_document
+from sizing.present.document import presentation_of
+from sizing.questions.registry import QUESTIONS
 from sizing.run.failure_rates import PublishedRate, published_rates
-from sizing.scenario import FIRST_SCENARIO, Scenario
+from sizing.scenario import FIRST_SCENARIO
 from sizing.storage.catalog import CatalogProfile, storage_profiles
-from sizing.training.techniques.catalog import Technique, techniques
+from sizing.training.techniques import Technique, techniques
 from sizing.units import figure_text
+from sizing.validation import ValidationReport, validation
 
 _Entry = TypeVar("_Entry", bound=CatalogEntry)
+_LIST = TypeAdapter(list[SerializeAsAny[BaseModel]])
 
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
-_QUESTIONS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
-    "scenario": (Scenario, FIRST_SCENARIO),
-    "decision": (DecisionRequest, REFERENCE_DECISION),
-    "cluster": (ClusterScenario, REFERENCE_CLUSTER),
-    "sweep": (SweepRequest, REFERENCE_SWEEP),
+_QUESTIONS = {
+    question.schema_name: question for entry in QUESTIONS.values() if (question := entry.question).schema_name
 }
-"""The questions whose fields have a schema of their own, each with an example."""
+"""The questions whose fields have a schema of their own, by its name."""
+_SCHEMA_NAMES = " or ".join([", ".join([*_QUESTIONS][:-1]), [*_QUESTIONS][-1]])
 
 DEFAULT_IN_WORDS = "x-default-in-words"
 """Beside a number's `default` in a schema: the same as people read it, with its unit."""
@@ -52,12 +55,12 @@ _SCHEMA_EXAMPLES = {
 }
 
 _LISTED = {200: {"content": contents_of(*IN_WORDS)}, **NOT_MODIFIED, **responses(406)}
-"""Of a list: JSON, or in words by `Accept`."""
+"""Responses of a list: JSON, or in words by `Accept`."""
 
 
 def catalog_form(accept: Annotated[str | None, Header(include_in_schema=False)] = None) -> ReportForm:
-    """In which form a list is wanted. Raises NotAcceptable."""
-    return form_wanted(accept, among=IN_WORDS)
+    """Choose the form of a list. Raises NotAcceptable."""
+    return choose_form(accept, among=IN_WORDS)
 
 
 CatalogForm = Annotated[ReportForm, Depends(catalog_form)]
@@ -70,25 +73,25 @@ async def list_models(send: Sender, form: CatalogForm) -> Response:
 
     `num_parameters_source` is where the count was published, if it was.
     """
-    return send(_model_list() if form == "json" else _in_words("models"))
+    return send(_list_entries("models", form))
 
 
 @router.get("/models/{name}", response_model=CatalogModel, responses=NOT_MODIFIED | responses(404), summary="A model")
 async def get_model(name: EntryName, send: Sender) -> Response:
     """The model of that name, however it is spelled."""
-    return send(Constant(counted(_named(name, catalog())).model_dump_json().encode()))
+    return send(Constant(count_parameters(_find_entry(name, catalog())).model_dump_json().encode()))
 
 
 @router.get("/nodes", response_model=list[CatalogNode], responses=_LISTED, summary="List the node types")
 async def list_nodes(send: Sender, form: CatalogForm) -> Response:
     """Every node type of the catalog with its figures and sources."""
-    return send(_node_list() if form == "json" else _in_words("nodes"))
+    return send(_list_entries("nodes", form))
 
 
 @router.get("/nodes/{name}", response_model=CatalogNode, responses=NOT_MODIFIED | responses(404), summary="A node type")
 async def get_node(name: EntryName, send: Sender) -> Response:
     """The node type of that name, however it is spelled."""
-    return send(Constant(_named(name, node_catalog()).model_dump_json().encode()))
+    return send(Constant(_find_entry(name, node_catalog()).model_dump_json().encode()))
 
 
 @router.get(
@@ -99,7 +102,7 @@ async def get_node(name: EntryName, send: Sender) -> Response:
 )
 async def list_storage_profiles(send: Sender, form: CatalogForm) -> Response:
     """Every storage system of the catalog with its profile and source, for `storage.preset` of a scenario."""
-    return send(_profile_list() if form == "json" else _in_words("storage"))
+    return send(_list_entries("storage", form))
 
 
 @router.get(
@@ -110,7 +113,7 @@ async def list_storage_profiles(send: Sender, form: CatalogForm) -> Response:
 )
 async def get_storage_profile(name: EntryName, send: Sender) -> Response:
     """The storage system of that name, however it is spelled."""
-    return send(Constant(_named(name, storage_profiles()).model_dump_json(exclude_none=True).encode()))
+    return send(Constant(_find_entry(name, storage_profiles()).model_dump_json(exclude_none=True).encode()))
 
 
 @router.get(
@@ -121,7 +124,7 @@ async def get_storage_profile(name: EntryName, send: Sender) -> Response:
 )
 async def list_failure_rates(send: Sender, form: CatalogForm) -> Response:
     """Every published rate with what was counted and its source, for `reliability.preset` of a scenario."""
-    return send(_rate_list() if form == "json" else _in_words("failure-rates"))
+    return send(_list_entries("failure-rates", form))
 
 
 @router.get(
@@ -132,13 +135,21 @@ async def list_failure_rates(send: Sender, form: CatalogForm) -> Response:
 )
 async def get_failure_rate(name: EntryName, send: Sender) -> Response:
     """The rate of that name, however it is spelled."""
-    return send(Constant(_named(name, published_rates()).model_dump_json().encode()))
+    return send(Constant(_find_entry(name, published_rates()).model_dump_json().encode()))
 
 
 @router.get("/formats", response_model=list[CatalogFormat], responses=_LISTED, summary="List the checkpoint formats")
 async def list_formats(send: Sender, form: CatalogForm) -> Response:
     """Who writes which files, and who reads them back, for `checkpoint.format` of a scenario; with sources."""
-    return send(_format_list() if form == "json" else _in_words("formats"))
+    return send(_list_entries("formats", form))
+
+
+@router.get(
+    "/frameworks", response_model=list[CatalogFramework], responses=_LISTED, summary="List the training frameworks"
+)
+async def list_frameworks(send: Sender, form: CatalogForm) -> Response:
+    """What each keeps in which precision, divides and ships, for `training.framework` of a scenario; with sources."""
+    return send(_list_entries("frameworks", form))
 
 
 @router.get("/techniques", response_model=list[Technique], responses=_LISTED, summary="List the training techniques")
@@ -147,7 +158,7 @@ async def list_techniques(send: Sender, form: CatalogForm) -> Response:
 
     `scenario` has the fields of a scenario that ask for one. `POST /v1/techniques` tries each on a scenario.
     """
-    return send(_technique_list() if form == "json" else _in_words("techniques"))
+    return send(_list_entries("techniques", form))
 
 
 @router.get(
@@ -161,68 +172,74 @@ async def list_techniques(send: Sender, form: CatalogForm) -> Response:
     summary="The fields of a question",
 )
 async def get_schema(
-    name: Annotated[str, Path(description="Kind of question: scenario, decision, cluster or sweep.")], send: Sender
+    name: Annotated[str, Path(description=f"Kind of question: {_SCHEMA_NAMES}.")], send: Sender
 ) -> Response:
     """A JSON Schema: what each field is, its unit and its default, also in words; and an example."""
     if name not in _QUESTIONS:
-        raise NotFound.of(
-            "name", "must be scenario, decision, cluster or sweep", value=name, remedy="give one of these"
-        )
+        raise NotFound.of("name", f"must be {_SCHEMA_NAMES}", value=name, remedy="give one of these")
     return send(_schema(name))
 
 
+_ENTRIES: dict[str, Callable[[], Sequence[BaseModel]]] = {
+    "models": lambda: [count_parameters(model) for model in catalog().values()],
+    "nodes": lambda: [*node_catalog().values()],
+    "storage": lambda: [*storage_profiles().values()],
+    "failure-rates": lambda: [*published_rates().values()],
+    "formats": catalog_formats,
+    "frameworks": catalog_frameworks,
+    "techniques": techniques,
+}
+"""Entries of each catalog, by the verb of `ckpt-size` that lists it."""
+_WITHOUT_NULLS = ("storage", "techniques")
+"""Catalogs whose entries have many fields that most of them leave open."""
+
+
 @functools.cache
-def _in_words(verb: str) -> Constant:
-    words = presentation_of(catalog_document(verb)).model_dump_json()
-    return Constant(words.encode(), FORMS["presentation"].media_type)
+def _list_entries(verb: str, form: ReportForm) -> Constant:
+    """Write a catalog as JSON, or as a document in words; made once."""
+    if form == "presentation":
+        words = presentation_of(catalog_document(verb)).model_dump_json()
+        return Constant(words.encode(), FORMS["presentation"].media_type)
+    entries = _ENTRIES[verb]()
+    return Constant(_LIST.dump_json([*entries], exclude_none=verb in _WITHOUT_NULLS))
 
 
 @functools.cache
 def _schema(name: str) -> Constant:
-    model, example = _QUESTIONS[name]
-    schema = model.model_json_schema()
+    """Write the JSON Schema of a question, with its defaults in words; made once."""
+    question = _QUESTIONS[name]
+    schema = question.request.model_json_schema()
     for block in (schema, *schema.get("$defs", {}).values()):
-        for field, said in block.get("properties", {}).items():
-            if isinstance(said.get("default"), int | float) and not isinstance(said["default"], bool):
-                said[DEFAULT_IN_WORDS] = figure_text(field, said["default"])
-    return Constant(json.dumps(schema | {"examples": [example]}).encode())
+        for field, description in block.get("properties", {}).items():
+            default = description.get("default")
+            if isinstance(default, int | float) and not isinstance(default, bool):
+                description[DEFAULT_IN_WORDS] = figure_text(field, default)
+    return Constant(json.dumps(schema | {"examples": [question.first_example or question.example]}).encode())
 
 
-@functools.cache
-def _model_list() -> Constant:
-    models = [counted(model) for model in catalog().values()]
-    return Constant(TypeAdapter(list[CatalogModel]).dump_json(models))
-
-
-@functools.cache
-def _node_list() -> Constant:
-    return Constant(TypeAdapter(list[CatalogNode]).dump_json(list(node_catalog().values())))
-
-
-@functools.cache
-def _profile_list() -> Constant:
-    profiles = list(storage_profiles().values())
-    return Constant(TypeAdapter(list[CatalogProfile]).dump_json(profiles, exclude_none=True))
-
-
-@functools.cache
-def _rate_list() -> Constant:
-    return Constant(TypeAdapter(list[PublishedRate]).dump_json(list(published_rates().values())))
-
-
-@functools.cache
-def _format_list() -> Constant:
-    return Constant(TypeAdapter(list[CatalogFormat]).dump_json(catalog_formats()))
-
-
-@functools.cache
-def _technique_list() -> Constant:
-    return Constant(TypeAdapter(list[Technique]).dump_json(list(techniques()), exclude_none=True))
-
-
-def _named(name: str, known: Mapping[str, _Entry]) -> _Entry:
-    """The entry of that name. Raises NotFound."""
+def _find_entry(name: str, entries: Mapping[str, _Entry]) -> _Entry:
+    """Find the catalog entry of a name. Raises NotFound."""
     try:
-        return entry_named(name, known, field="name")
+        return entry_named(name, entries, field="name")
     except InvalidInput as error:
         raise NotFound(error.problems) from None
+
+
+comparisons = APIRouter(prefix="/v1", tags=["validation"])
+
+
+@comparisons.get(
+    "/validation", response_model=ValidationReport, responses=NOT_MODIFIED, summary="Predicted against published"
+)
+async def get_validation(send: Sender) -> Response:
+    """Every comparison with something published, in three parts, each counted.
+
+    The parts are observations of real systems, figures of other tools, and recomputed arithmetic. Misses have a reason.
+    """
+    return send(await run_in_threadpool(_validate))
+
+
+@functools.cache
+def _validate() -> Constant:
+    """Compare predictions with what is published. It takes a fifth of a second and is done once."""
+    return Constant(validation().model_dump_json().encode())

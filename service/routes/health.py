@@ -1,16 +1,18 @@
-"""Health, for whatever watches the service."""
+"""Health and figures for Prometheus, for whatever watches the service."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase
 from service.database.schema import accepted_from, known_to, require_accepted, state_of
-from service.errors import NotReady
+from service.errors import NotFound, NotReady
 from service.http.problems import responses
+from service.telemetry import CONTENT_TYPE, Metrics
 
 router = APIRouter(tags=["health"])
 
@@ -51,3 +53,28 @@ def readyz(database: OpenDatabase) -> Readiness:
         known_to=known_to(),
         serves_from=str(state.serves_from),
     )
+
+
+SET_BY_PROXIES = ("x-forwarded-for", "forwarded")
+"""What is asked through a proxy comes from outside, and would get the figures of any one instance."""
+
+monitoring = APIRouter(tags=["health"])
+
+
+@monitoring.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"example": "ckpt_sizings_total 12.0\n"}}}, **responses(404)},
+    summary="Metrics for Prometheus",
+)
+def metrics(request: Request) -> Response:
+    """Requests, their durations, and what is in use. 404 through a proxy."""
+    if any(header in request.headers for header in SET_BY_PROXIES):
+        raise NotFound.of(
+            "path",
+            "must be requested from the instance, not through a proxy",
+            value="/metrics",
+            remedy="scrape each instance directly",
+        )
+    counted: Metrics = request.app.state.metrics
+    return Response(counted.exposition(), media_type=CONTENT_TYPE)

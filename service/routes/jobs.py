@@ -1,4 +1,4 @@
-"""Jobs: questions that are answered later. Who has the id of one, which nobody can guess, reads and cancels it.
+"""Jobs: questions that are answered later. The holder of a job's id, which nobody can guess, reads and cancels it.
 
 Who asked with a token, or has logged in, finds all of them in a list.
 """
@@ -16,8 +16,8 @@ from service.compute.jobs import Jobs
 from service.database import jobs
 from service.errors import Conflict, explained
 from service.http.problems import kind_with, responses
-from service.reports.forms import VERSION_HEADER, contents_of, report_response
-from service.routes.pagination import PageWanted, page_of
+from service.reports import VERSION_HEADER, contents_of, report_response
+from service.routes.pagination import PageQuery, page_of
 from service_client.documents import Job, Page
 
 _CONTENTS = contents_of() | {"application/json": {"schema": {"type": "object", "description": "Report."}}}
@@ -32,7 +32,7 @@ class JobPage(Page[Job]):
 def id_in_path(
     job_id: Annotated[str, Path(description="Last part of the Location with which the question was taken.")],
 ) -> UUID:
-    """The id of a job. What is no id is that of nothing."""
+    """Parse the id of a job. Any other text becomes the id of nothing."""
     try:
         return UUID(job_id)
     except ValueError:
@@ -44,7 +44,7 @@ JobId = Annotated[UUID, Depends(id_in_path)]
 
 @router.get("", responses=responses(401, 403, 404, 422, 503), summary="List your own jobs")
 def list_jobs(
-    page: Annotated[PageWanted, explained(PageWanted), Query()], by: Reader, database: OpenDatabase, response: Response
+    page: Annotated[PageQuery, explained(PageQuery), Query()], by: Reader, database: OpenDatabase, response: Response
 ) -> JobPage:
     """The jobs that were asked for with this token, or by the person who has logged in, the newest first.
 

@@ -1,4 +1,4 @@
-"""Routes that take JSON: first the token, then the body within its limits, then a turn to store."""
+"""Routes that take JSON: they check the token, read the body within its limits, and wait for the write limiter."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from starlette.concurrency import run_in_threadpool
 
 from service.access.client import client_of
 from service.access.scopes import TokenWith
-from service.access.storing_turns import in_turn
+from service.access.write_limiter import limit_writes
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_WAIT
-from service.http.connected import seen_through
-from service.http.json_bodies import JsonRequest
+from service.http.bodies import JsonRequest
+from service.http.connected import see_through
 from service.settings import Settings
 
 
 class JsonRoute(APIRoute):
-    """A route that takes its body as a JsonRequest, once the token that it needs has been seen.
+    """Route that takes its body as a JsonRequest, after the token has been checked.
 
     Where it stores, it waits for its turn before it takes a thread.
     """
@@ -30,11 +30,11 @@ class JsonRoute(APIRoute):
     """Whether it demands no token where a login is required."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, after the body has been read and parsed."""
+        """Return the handler, which runs after the body has been read and parsed."""
         handler = super().get_route_handler()
         demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
         if any(demand.stores for demand in demands) and not inspect.iscoroutinefunction(self.endpoint):
-            handler = in_turn(handler)
+            handler = limit_writes(handler)
         if self.body_field is None:
             return handler
 
@@ -51,29 +51,30 @@ class JsonRoute(APIRoute):
         return handle
 
     async def _validate(self, request: JsonRequest) -> None:
-        """Validate a large document in a thread, in the client's turn. Raises InvalidInput."""
+        """Validate a large document in a thread, in the client's turn. Raises InvalidInput.
+
+        Where the document breaks a rule of FastAPI's, nothing is noted, and the route reports what is wrong.
+        """
         turns: FairTurns = request.app.state.validation_turns
         async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
-            request.validated = await seen_through(run_in_threadpool(self._validated, request.document))
-
-    def _validated(self, document: Any) -> Any:
-        """What a document stands for; nothing where the route has to say what is wrong."""
-        return self.body_field.validate(document)[0] if self.body_field else None
+            if self.body_field is not None:
+                validate = self.body_field.validate
+                request.validated, _ = await see_through(run_in_threadpool(validate, request.document))
 
     def max_bytes(self, settings: Settings) -> int:
-        """The largest body that the route reads."""
+        """Return the max bytes of a body that the route reads."""
         return settings.max_body_bytes
 
 
 class OpenJsonRoute(JsonRoute):
-    """A route for who has no token yet."""
+    """Route for clients that have no token yet."""
 
     is_open = True
 
 
 class ResultRoute(JsonRoute):
-    """A route that takes benchmark results, which are larger than questions."""
+    """Route that takes benchmark results, which are larger than questions."""
 
     def max_bytes(self, settings: Settings) -> int:
-        """The largest result document that is read."""
+        """Return the max bytes of a result document."""
         return settings.max_result_bytes

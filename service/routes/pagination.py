@@ -1,4 +1,4 @@
-"""Lists in pages: how many items, and where the next page begins."""
+"""Pagination of lists: how many items, and where the next page begins."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from service_client.documents import Page
+from sizing.strict_model import StrictModel
 
 _Item = TypeVar("_Item")
 _Row = TypeVar("_Row")
@@ -17,10 +18,8 @@ _Page = TypeVar("_Page", bound=Page[_Item])  # type: ignore[valid-type]  # mypy 
 Limit = Annotated[int, Field(ge=1, le=200, description="Max entries on the page.")]
 
 
-class PageWanted(BaseModel):
+class PageQuery(StrictModel):
     """Which page of a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
     cursor: UUID | None = Field(None, description="Value of `next` on the previous page. Default: the first page.")
@@ -33,6 +32,6 @@ def page_of(
     item: Callable[[_Row], object],
     cursor: Callable[[_Row], str],
 ) -> _Page:
-    """The page of the first `limit` rows; one row more says that another page follows."""
+    """Return the page of the first `limit` rows. One row more shows that another page follows."""
     shown = rows[:limit]
     return kind(items=[item(row) for row in shown], next=cursor(shown[-1]) if len(rows) > limit else None)

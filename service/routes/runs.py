@@ -1,39 +1,40 @@
-"""Benchmark runs of a storage system: taken once each, kept as they were sent."""
+"""Benchmark runs of a storage system: taken once each, kept as they were sent, withdrawn with a reason."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from service.access.scopes import OpenDatabase, Publisher
+from service.access.scopes import OpenDatabase, Publisher, Writer
 from service.database import runs
-from service.database.retention import retire_runs
-from service.database.runs import RunFilter
+from service.database.names import Description
+from service.database.runs import RunFilter, retire_runs
 from service.errors import explained
-from service.http.json_bodies import JsonRequest
+from service.http.bodies import JsonRequest
 from service.http.problems import already_there, responses
-from service.routes.json_route import ResultRoute
-from service.routes.pagination import PageWanted, page_of
+from service.routes.json_route import JsonRoute, ResultRoute
+from service.routes.pagination import PageQuery, page_of
 from service.routes.storage_systems import SystemName
-from service.routes.trends import changes_with
-from service.telemetry.metrics import Metrics
+from service.routes.trends import list_changes
+from service.telemetry import Metrics
 from service_client.documents import Page, PublishedRun, RunSummary
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.rate_changes import CHANGES
-from sizing.units.moments import Moment
+from sizing.strict_model import StrictModel
+from sizing.units.inputs import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
 publication = APIRouter(prefix=router.prefix, tags=["runs"], route_class=ResultRoute)
-"""What a token that may not read is for."""
+"""Routes for a token that may publish but not read."""
 
 RunId = Annotated[str, Path(description="Id that the agent gave the run when it started.")]
 
 MAX_MEASUREMENTS = 1000
-"""As many as a scan of 500 configurations has. Each is listed by itself."""
+"""Max measurements of a run, as many as a scan of 500 configurations has. Each is listed by itself."""
 
 RESULT_EXAMPLE: dict[str, Any] = {
     "schema_version": 1,
@@ -64,8 +65,8 @@ class RunPage(Page[RunSummary]):
     """Some of the runs, the newest first."""
 
 
-class RunsWanted(PageWanted):
-    """Which runs of a storage system; a run is wanted for one measurement that has all that is asked."""
+class RunsQuery(PageQuery):
+    """Filter of the runs of a storage system: a run matches where one of its measurements meets all conditions."""
 
     engine: str | None = Field(
         None, max_length=64, description="Engine that wrote the checkpoints, such as direct. Default: any."
@@ -120,7 +121,7 @@ def publish_run(
     response.headers["Location"] = f"{router.prefix.format(name=name)}/{row.run_id}"
     if is_new:
         retire_runs(database, name, request_id=by.request_id)
-    changes = changes_with(database, name, row.run_id)
+    changes = list_changes(database, name, row.run_id)
     for change in CHANGES:  # those that did not come count too: a rate of a metric that appears later is not seen
         num = sum(changed.change == change for changed in changes)
         metrics.rate_changes.labels(name, change).inc(num if is_new else 0)
@@ -129,12 +130,12 @@ def publish_run(
 
 @router.get("", responses=responses(404, 422, 503), summary="List the runs of a storage system")
 def list_runs(
-    name: SystemName, wanted: Annotated[RunsWanted, explained(RunsWanted), Query()], database: OpenDatabase
+    name: SystemName, query: Annotated[RunsQuery, explained(RunsQuery), Query()], database: OpenDatabase
 ) -> RunPage:
     """A page of the runs, newest first."""
-    chosen = RunFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
-    rows = runs.list_runs(database, name, chosen, limit=wanted.limit + 1, before=wanted.cursor)
-    return page_of(RunPage, rows, wanted.limit, RunSummary.model_validate, lambda row: str(row.id))
+    chosen = RunFilter(**query.model_dump(exclude={"limit", "cursor"}))
+    rows = runs.list_runs(database, name, chosen, limit=query.limit + 1, before=query.cursor)
+    return page_of(RunPage, rows, query.limit, RunSummary.model_validate, lambda row: str(row.id))
 
 
 @router.get(
@@ -146,5 +147,47 @@ def get_run(
     database: OpenDatabase,
 ) -> Response:
     """The result document as it was sent."""
-    row = runs.published_run(database, name, run_id, with_document=True)
+    row = runs.read_run(database, name, run_id, with_document=True)
     return Response(row.document, media_type="application/json")
+
+
+withdrawals = APIRouter(
+    prefix="/v1/storage-systems/{name}/runs/{run_id}/withdrawal", tags=["runs"], route_class=JsonRoute
+)
+
+
+class NewWithdrawal(StrictModel):
+    """Why a run is withdrawn."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "Measured on the old switch"}]})
+
+    reason: Annotated[Description, Field(min_length=1)] = Field(
+        description="Why the run no longer speaks for its storage system, in some lines."
+    )
+
+
+@withdrawals.put(
+    "",
+    responses=responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    summary="Withdraw a run",
+)
+def withdraw_run(
+    name: SystemName,
+    run_id: RunId,
+    new: Annotated[NewWithdrawal, explained(NewWithdrawal), Body()],
+    by: Writer,
+    database: OpenDatabase,
+) -> RunSummary:
+    """Leave a run out of calibrations and trends from now on; it is kept, with the reason.
+
+    Needs the token that published it, one of an owner of the storage system, or one with scope admin.
+    """
+    return RunSummary.model_validate(runs.withdraw_run(database, name, run_id, new.reason, by=by))
+
+
+@withdrawals.delete(
+    "", status_code=204, responses=responses(401, 403, 404, 409, 422, 503, 507), summary="Reinstate a run"
+)
+def reinstate_run(name: SystemName, run_id: RunId, by: Writer, database: OpenDatabase) -> None:
+    """Let a withdrawn run speak for its storage system again. Needs a token as the withdrawal does."""
+    runs.reinstate_run(database, name, run_id, by=by)

@@ -7,40 +7,47 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
-from service.access.storing_turns import stored
+from service.access.write_limiter import store_in_turn
 from service.answers.calibrated import with_calibration
 from service.compute.sizings import AnyCost
 from service.database import Database, scenarios
 from service.database.names import MAX_KEY_CHARACTERS, Name
 from service.database.tables import ScenarioRow
 from service.errors import Busy, TakesTooLong, explained
-from service.http.json_bodies import JsonRequest
+from service.http.bodies import JsonRequest
 from service.http.problems import already_there, responses
-from service.reports.asked import Asked
-from service.reports.forms import contents_of, form_wanted, report_response
-from service.reports.since import changes_since, figures_in, kept_figures
+from service.reports import (
+    ReportSubject,
+    changes_since,
+    choose_form,
+    contents_of,
+    figures_in,
+    report_response,
+)
 from service.routes.json_route import JsonRoute
-from service.routes.pagination import PageWanted, page_of
-from service_client.documents import ListedScenario, Page, SavedScenario, ScenarioChanges
+from service.routes.pagination import PageQuery, page_of
+from service_client.documents import KeptFigure, ListedScenario, Page, SavedScenario, ScenarioChanges
 from service_client.terms import ReportForm
 from sizing.errors import InvalidInput
+from sizing.present.compared_figures import describe_figures
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.strict_model import StrictModel
 
 router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
 
 _EXAMPLE: dict[str, Any] = {"name": "Published run of 1T", "scenario": REFERENCE_SCENARIO}
 
 
-class NewScenario(BaseModel):
+class NewScenario(StrictModel):
     """A scenario to save under a name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Name = Field(description="Title for people, on one line; several scenarios may have the same.")
     scenario: Scenario = Field(description="Scenario to save; it must have an answer.")
@@ -51,7 +58,7 @@ class ScenarioPage(Page[ListedScenario]):
 
 
 def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario, from its link.")]) -> UUID:
-    """The id of a scenario. What is no id is that of nothing."""
+    """Parse the id of a scenario. Any other text becomes the id of nothing."""
     try:
         return UUID(scenario_id)
     except ValueError:
@@ -91,7 +98,7 @@ async def save_scenario(
     """
     document = request.document["scenario"]
     try:
-        answer = await sizings.answered(request, "json", Asked(document), new.scenario)
+        answer = await sizings.answer(request, "json", ReportSubject(document), new.scenario)
     except (Busy, TakesTooLong):
         raise
     except InvalidInput as error:
@@ -101,29 +108,27 @@ async def save_scenario(
         figures = figures_in(json.loads(answer))
         return scenarios.save_scenario(database, new.name, document, by=by, key=idempotency_key, figures=figures)
 
-    row, is_new = await stored(request, save)
+    row, is_new = await store_in_turn(request, save)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     return SavedScenario.model_validate(row)
 
 
 @router.get("", responses=responses(422, 503), summary="List the saved scenarios")
-def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
+def list_scenarios(page: Annotated[PageQuery, explained(PageQuery), Query()], database: OpenDatabase) -> ScenarioPage:
     """A page of the saved scenarios, newest first, with headline figures of the answers that they had when saved."""
     rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
-    return page_of(ScenarioPage, rows, page.limit, _listed, lambda row: str(row.id))
+    return page_of(ScenarioPage, rows, page.limit, _list_item, lambda row: str(row.id))
 
 
 @router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")
 def get_scenario(saved_id: ScenarioId, database: OpenDatabase) -> SavedScenario:
     """The scenario as it was given."""
-    return SavedScenario.model_validate(scenarios.saved_scenario(database, saved_id))
+    return SavedScenario.model_validate(scenarios.read_scenario(database, saved_id))
 
 
-class ReportWanted(BaseModel):
-    """In which form a report is wanted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ReportQuery(StrictModel):
+    """The form of a report."""
 
     form: ReportForm | None = Field(
         None,
@@ -139,14 +144,14 @@ class ReportWanted(BaseModel):
 )
 async def get_report(
     saved_id: ScenarioId,
-    wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
+    query: Annotated[ReportQuery, explained(ReportQuery), Query()],
     database: OpenDatabase,
     sizings: AnyCost,
     request: Request,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
-    return await answered_report(request, database, sizings, saved_id, form=wanted.form, accept=accept)
+    return await answered_report(request, database, sizings, saved_id, form=query.form, accept=accept)
 
 
 @router.get(
@@ -156,9 +161,9 @@ async def get_changes(
     saved_id: ScenarioId, database: OpenDatabase, sizings: AnyCost, request: Request
 ) -> ScenarioChanges:
     """The version that answered when it was saved, the version of today, and the figures that differ."""
-    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
-    answer = await sizings.answered(request, "json", saved, scenario)
-    return await run_in_threadpool(lambda: changes_since(saved, json.loads(answer)))
+    subject, scenario = await run_in_threadpool(_read_question, database, saved_id)
+    answer = await sizings.answer(request, "json", subject, scenario)
+    return await run_in_threadpool(lambda: changes_since(subject, json.loads(answer)))
 
 
 @router.delete(
@@ -169,10 +174,10 @@ def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) ->
     scenarios.delete_scenario(database, saved_id, by=by)
 
 
-def _listed(row: ScenarioRow) -> ListedScenario:
-    figures = kept_figures(row.figures or {})
+def _list_item(row: ScenarioRow) -> ListedScenario:
+    figures = [KeptFigure(**figure._asdict()) for figure in describe_figures(row.figures or {})]
     return ListedScenario(
-        id=row.id, name=row.name, created_at=row.created_at, code_version=row.code_version, figures=list(figures)
+        id=row.id, name=row.name, created_at=row.created_at, code_version=row.code_version, figures=figures
     )
 
 
@@ -185,22 +190,22 @@ async def answered_report(
     form: ReportForm | None,
     accept: str | None,
 ) -> Response:
-    """The current answer to a saved scenario, in a form or in what the Accept header asks for."""
-    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
-    wanted = form_wanted(accept, name=form)
-    content = await sizings.answered(request, wanted, saved, scenario)
-    return report_response(wanted, content, file_stem=f"checkpoint-sizing-{saved_id}")
+    """Answer a saved scenario anew, in a form or as the Accept header prefers."""
+    subject, scenario = await run_in_threadpool(_read_question, database, saved_id)
+    chosen = choose_form(accept, name=form)
+    content = await sizings.answer(request, chosen, subject, scenario)
+    return report_response(chosen, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
-def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:
-    """A saved scenario, and the question that it asks today."""
-    row = scenarios.saved_scenario(database, saved_id)
-    return asked_of(row), with_calibration(database, scenario_from(row.scenario))
+def _read_question(database: Database, saved_id: UUID) -> tuple[ReportSubject, Scenario]:
+    """Read a saved scenario: as it was given, and as it is asked today, with its calibration."""
+    row = scenarios.read_scenario(database, saved_id)
+    return subject_of(row), with_calibration(database, scenario_from(row.scenario))
 
 
-def asked_of(row: ScenarioRow) -> Asked:
-    """What a report says of a saved scenario."""
-    return Asked(
+def subject_of(row: ScenarioRow) -> ReportSubject:
+    """Describe a saved scenario for its report."""
+    return ReportSubject(
         row.scenario,
         name=row.name,
         id=row.id,

@@ -6,21 +6,21 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from service.access.scopes import OpenDatabase, Writer
-from service.access.sharing import SharedId
+from service.access.scopes import OpenDatabase, SharedId, Writer
 from service.compute.sizings import AnyCost
 from service.database import sharing_links
-from service.database.scenarios import saved_scenario
+from service.database.scenarios import read_scenario
 from service.errors import explained
 from service.http.problems import responses
-from service.reports.forms import contents_of
+from service.reports import contents_of
 from service.routes.json_route import JsonRoute
-from service.routes.scenarios import ReportWanted, ScenarioId, answered_report
+from service.routes.scenarios import ReportQuery, ScenarioId, answered_report
 from service_client.documents import NewSharingLink, SavedScenario, SharingLink
 from sizing.report import SizingReport
+from sizing.strict_model import StrictModel
 from sizing.units import PositiveSeconds
 
 router = APIRouter(prefix="/v1/scenarios/{scenario_id}/links", tags=["sharing"], route_class=JsonRoute)
@@ -31,12 +31,10 @@ MAX_VALID_SECONDS = 10 * 366 * 24 * 3600
 """Ten years. What shall be open for longer needs no end."""
 
 
-class LinkWanted(BaseModel):
+class LinkWanted(StrictModel):
     """How long a sharing link shall hold."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"valid_seconds": 30 * 24 * 3600}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"valid_seconds": 30 * 24 * 3600}]})
 
     valid_seconds: Annotated[PositiveSeconds, Field(le=MAX_VALID_SECONDS)] | None = Field(
         None, description="Seconds until the link ends, such as 30d. Default: it holds until it is withdrawn."
@@ -44,7 +42,7 @@ class LinkWanted(BaseModel):
 
 
 def link_in_path(link_id: Annotated[str, Path(description="Id of a sharing link of the scenario.")]) -> UUID:
-    """The id of a link. What is no id is that of nothing."""
+    """Parse the id of a link. Any other text becomes the id of nothing."""
     try:
         return UUID(link_id)
     except ValueError:
@@ -62,7 +60,7 @@ LinkId = Annotated[UUID, Depends(link_in_path)]
 )
 def share_scenario(
     saved_id: ScenarioId,
-    wanted: Annotated[LinkWanted, explained(LinkWanted), Body()],
+    link: Annotated[LinkWanted, explained(LinkWanted), Body()],
     by: Writer,
     database: OpenDatabase,
 ) -> NewSharingLink:
@@ -70,7 +68,7 @@ def share_scenario(
 
     Its key is shown only once. Needs the token that saved the scenario, or a token with scope admin.
     """
-    row, key = sharing_links.make_link(database, saved_id, valid_seconds=wanted.valid_seconds, by=by)
+    row, key = sharing_links.make_link(database, saved_id, valid_seconds=link.valid_seconds, by=by)
     made = SharingLink.model_validate(row)
     return NewSharingLink(**made.model_dump(), key=key, page=f"/shared#{key}")
 
@@ -93,7 +91,7 @@ def withdraw_sharing_link(saved_id: ScenarioId, link_id: LinkId, by: Writer, dat
 @shared.get("", responses=responses(401, 404, 503), summary="The scenario of a sharing link")
 def get_shared_scenario(saved_id: SharedId, database: OpenDatabase) -> SavedScenario:
     """The scenario that the key of a sharing link reads, as it was given."""
-    return SavedScenario.model_validate(saved_scenario(database, saved_id))
+    return SavedScenario.model_validate(read_scenario(database, saved_id))
 
 
 @shared.get(
@@ -104,11 +102,11 @@ def get_shared_scenario(saved_id: SharedId, database: OpenDatabase) -> SavedScen
 )
 async def get_shared_report(
     saved_id: SharedId,
-    wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
+    query: Annotated[ReportQuery, explained(ReportQuery), Query()],
     database: OpenDatabase,
     sizings: AnyCost,
     request: Request,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The current answer to the scenario that the key of a sharing link reads, in the forms of any saved scenario."""
-    return await answered_report(request, database, sizings, saved_id, form=wanted.form, accept=accept)
+    return await answered_report(request, database, sizings, saved_id, form=query.form, accept=accept)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
-from service.database import overviews, storage_systems
+from service.database import storage_systems
 from service.database.names import Description, Name, Slug
-from service.database.overviews import SystemOverview
-from service.database.storage_systems import SystemChange
+from service.database.storage_systems import SystemChange, SystemOverview
 from service.database.tables import StorageSystemRow
 from service.errors import explained
 from service.http.etags import etag_of, require_match
@@ -21,22 +20,23 @@ from service.routes.json_route import JsonRoute
 from service.routes.pagination import Limit, page_of
 from service_client.documents import Page, StorageSystem, StorageSystemSummary
 from service_client.terms import RunRetention
+from sizing.strict_model import StrictModel
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 
 SystemName = Annotated[str, Path(description="Name of a storage system, as in the list.")]
 
 MAX_OWNERS = 100
-"""Of one storage system: more are a team, which has a token."""
+"""Max owners of one storage system: more are a team, which has a token."""
 IfMatch = Annotated[str | None, Header(description="ETag of the storage system as it was seen. Required.")]
 
 _EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
 
 
-class NewStorageSystem(BaseModel):
+class NewStorageSystem(StrictModel):
     """A storage system to keep runs of."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Slug = Field(
         description="Unique name, part of its links: lower-case letters, digits, dots, underscores and hyphens."
@@ -44,12 +44,10 @@ class NewStorageSystem(BaseModel):
     description: Description = Field("", description="Notes such as vendor, size and place. Default: empty.")
 
 
-class SystemPatch(BaseModel):
+class SystemPatch(StrictModel):
     """What is to change of a storage system; what is absent stays."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"owners": ["alice", "storage-team"]}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"owners": ["alice", "storage-team"]}]})
 
     description: Description | None = Field(
         None, description="Notes such as vendor, size and place. Default: as it is."
@@ -68,10 +66,8 @@ class StorageSystemPage(Page[StorageSystemSummary]):
     """Some of the storage systems, by name."""
 
 
-class StorageSystemPageWanted(BaseModel):
+class SystemPageQuery(StrictModel):
     """Which page of the storage systems."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
     cursor: Slug | None = Field(None, description="Value of `next` on the previous page. Default: the first page.")
@@ -99,17 +95,17 @@ def create_storage_system(
 
 @router.get("", responses=responses(422, 503), summary="List the storage systems")
 def list_storage_systems(
-    page: Annotated[StorageSystemPageWanted, explained(StorageSystemPageWanted), Query()], database: OpenDatabase
+    page: Annotated[SystemPageQuery, explained(SystemPageQuery), Query()], database: OpenDatabase
 ) -> StorageSystemPage:
     """A page of the storage systems, by name, each with the number of its runs and its latest calibration."""
-    rows = overviews.list_overviews(database, limit=page.limit + 1, after=page.cursor)
-    return page_of(StorageSystemPage, rows, page.limit, _listed, lambda row: row.system.name)
+    rows = storage_systems.list_overviews(database, limit=page.limit + 1, after=page.cursor)
+    return page_of(StorageSystemPage, rows, page.limit, _list_item, lambda row: row.system.name)
 
 
 @router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
 def get_storage_system(name: SystemName, database: OpenDatabase, response: Response) -> StorageSystem:
     """The storage system of that name, with its ETag."""
-    return _shown(storage_systems.storage_system(database, name), response)
+    return _send_with_etag(storage_systems.storage_system(database, name), response)
 
 
 @router.patch(
@@ -131,9 +127,9 @@ def change_storage_system(
     """
     change = SystemChange(description=patch.description, owners=patch.owners, retention=patch.retention)
     row = storage_systems.change_storage_system(
-        database, name, change, by=by, check=lambda seen: require_match(_etag(_system(seen)), if_match)
+        database, name, change, by=by, check=lambda present: require_match(_etag(_system(present)), if_match)
     )
-    return _shown(row, response)
+    return _send_with_etag(row, response)
 
 
 @router.delete(
@@ -147,7 +143,7 @@ def delete_storage_system(name: SystemName, by: Writer, database: OpenDatabase) 
     storage_systems.delete_storage_system(database, name, by=by)
 
 
-def _shown(row: StorageSystemRow, response: Response) -> StorageSystem:
+def _send_with_etag(row: StorageSystemRow, response: Response) -> StorageSystem:
     system = _system(row)
     response.headers["ETag"] = _etag(system)
     return system
@@ -157,9 +153,9 @@ def _system(row: StorageSystemRow) -> StorageSystem:
     return StorageSystem.model_validate(row)
 
 
-def _listed(found: SystemOverview) -> StorageSystemSummary:
-    counted = found._asdict()
-    return StorageSystemSummary(**_system(counted.pop("system")).model_dump(), **counted)
+def _list_item(overview: SystemOverview) -> StorageSystemSummary:
+    counts = overview._asdict()
+    return StorageSystemSummary(**_system(counts.pop("system")).model_dump(), **counts)
 
 
 def _etag(system: StorageSystem) -> str:

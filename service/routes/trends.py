@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import Field, TypeAdapter
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from service.access.client import client_of
 from service.access.scopes import OpenDatabase
+from service.compute.fair_turns import FairTurns
+from service.compute.pool import SECONDS_TO_WAIT
 from service.database import Database, trends
-from service.database.trends import Rate, Trend
 from service.errors import explained
+from service.http.connected import see_through
 from service.http.problems import responses
-from service.reports.forms import IN_WORDS, contents_of, form_wanted, presented
+from service.reports import IN_WORDS, choose_form, contents_of, respond_with_document
 from service.routes.storage_systems import SystemName
 from service_client.documents import ChangedRate, RatePoint, RateTrend
-from sizing.reports.document import rates_document
+from sizing.present.rates_over_time import rates_document
 from sizing.storage.measurement import Operation
-from sizing.storage.rate_changes import Judged
-from sizing.units.moments import Moment
+from sizing.storage.rate_changes import RatedRun
+from sizing.strict_model import StrictModel
+from sizing.units.inputs import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}", tags=["trends"])
 
 
-class TrendsWanted(BaseModel):
-    """Which rates."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class TrendsQuery(StrictModel):
+    """Filter of the rates over time."""
 
     engine: str | None = Field(
         None, max_length=64, description="Engine that wrote the checkpoints, such as direct. Default: any."
@@ -46,64 +50,82 @@ class TrendsWanted(BaseModel):
     responses={200: {"content": contents_of(*IN_WORDS)}, **responses(404, 406, 422, 503)},
     summary="The rates of a storage system over time",
 )
-def get_trend(
+async def get_trend(
     name: SystemName,
-    wanted: Annotated[TrendsWanted, explained(TrendsWanted), Query()],
+    query: Annotated[TrendsQuery, explained(TrendsQuery), Query()],
     database: OpenDatabase,
+    request: Request,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
-) -> list[RateTrend] | Response:
+) -> Response:
     """The rates of each series of like runs, with its changes: of the newest 1,000 runs that were not withdrawn.
 
     As JSON, or in words and charts as data, by `Accept`.
     """
-    form = form_wanted(accept, among=IN_WORDS)
-    found = [trend for trend in trends.trends(database, name) if _is_wanted(trend, wanted)]
-    if form == "presentation":
-        shown = (trend.since(wanted.since) for trend in found)
-        return presented(rates_document(name, [series for series in shown if series.rates]))
-    return [trend for trend in (_trend(each, wanted) for each in found) if trend.points]
+    form = choose_form(accept, among=IN_WORDS)
+
+    def respond() -> Response:
+        chosen = [
+            (trend, series)
+            for trend in trends.judge_trends(database, name)
+            if query.engine in (None, trend.engine) and query.operation in (None, trend.operation)
+            if (series := trend.since(query.since)).rates
+        ]
+        if form == "presentation":
+            return respond_with_document(rates_document(name, [series for _, series in chosen]))
+        documents = [
+            RateTrend(
+                series=trend.whole.series, is_lost=trend.is_lost, points=[_point(rated) for rated in series.rates]
+            )
+            for trend, series in chosen
+        ]
+        return Response(TypeAdapter(list[RateTrend]).dump_json(documents), media_type="application/json")
+
+    return await _run_in_turn(request, respond)
 
 
-@router.get("/alarms", responses=responses(404, 422, 503), summary="The rates that a storage system has lost")
-def list_alarms(name: SystemName, database: OpenDatabase) -> list[ChangedRate]:
+@router.get(
+    "/alarms",
+    response_model=list[ChangedRate],
+    responses=responses(404, 422, 503),
+    summary="The rates that a storage system has lost",
+)
+async def list_alarms(name: SystemName, database: OpenDatabase, request: Request) -> Response:
     """The latest loss of each series of like runs that is at a loss now. None where nothing is lost."""
-    lost = (trend for trend in trends.trends(database, name) if trend.is_lost)
-    return [_change(*trend.latest_loss) for trend in lost]
+
+    def respond() -> Response:
+        every = [trend.whole for trend in trends.judge_trends(database, name)]
+        losses = [_change(series.series, loss) for series in every if (loss := series.latest_loss) is not None]
+        return Response(TypeAdapter(list[ChangedRate]).dump_json(losses), media_type="application/json")
+
+    return await _run_in_turn(request, respond)
 
 
-def changes_with(database: Database, system_name: str, run_id: str) -> list[ChangedRate]:
-    """The rates of a run that changed."""
+async def _run_in_turn(request: Request, respond: Callable[[], Response]) -> Response:
+    """Run a function in a thread in the client's turn: judging thousands of rates takes a tenth of a second."""
+    turns: FairTurns = request.app.state.validation_turns
+    async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+        return await see_through(run_in_threadpool(respond))
+
+
+def list_changes(database: Database, system_name: str, run_id: str) -> list[ChangedRate]:
+    """List the rates of a run that changed from those of earlier like runs."""
     return [
-        _change(rate, judged)
-        for trend in trends.trends(database, system_name, of_run=run_id)
-        for rate, judged in zip(trend.rates, trend.judged, strict=True)
-        if rate.run_id == run_id and judged.change is not None
+        _change(trend.whole.series, rated)
+        for trend in trends.judge_trends(database, system_name, of_run=run_id)
+        for rated in trend.whole.rates
+        if rated.run_id == run_id and rated.judged.change is not None
     ]
 
 
-def _is_wanted(trend: Trend, wanted: TrendsWanted) -> bool:
-    first = trend.rates[0]
-    return wanted.engine in (None, first.engine) and wanted.operation in (None, first.operation)
-
-
-def _trend(trend: Trend, wanted: TrendsWanted) -> RateTrend:
-    shown = (
-        _point(rate, judged)
-        for rate, judged in zip(trend.rates, trend.judged, strict=True)
-        if wanted.since is None or rate.published_at >= wanted.since
-    )
-    return RateTrend(series=trend.series, is_lost=trend.is_lost, points=list(shown))
-
-
-def _point(rate: Rate, judged: Judged) -> RatePoint:
+def _point(rated: RatedRun) -> RatePoint:
     return RatePoint(
-        run_id=rate.run_id,
-        published_at=rate.published_at,
-        bytes_per_second=rate.bytes_per_second,
-        expected_bytes_per_second=judged.expected,
-        change=judged.change,
+        run_id=rated.run_id,
+        published_at=rated.published_at,
+        bytes_per_second=rated.bytes_per_second,
+        expected_bytes_per_second=rated.judged.expected,
+        change=rated.judged.change,
     )
 
 
-def _change(rate: Rate, judged: Judged) -> ChangedRate:
-    return ChangedRate(series=rate.series, **_point(rate, judged).model_dump())
+def _change(series: str, rated: RatedRun) -> ChangedRate:
+    return ChangedRate(series=series, **_point(rated).model_dump())

@@ -1,1 +1,1 @@
-"""The sockets and processes that serve the application."""
+"""Server: sockets and processes that serve the application."""

@@ -1,4 +1,4 @@
-"""The address that the service listens on, and the servers behind it."""
+"""Listening socket of the service, and the servers behind it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from fastapi import FastAPI
 from service.app import create_app
 from service.database.schema import migrated_database
 from service.errors import CannotServe
+from service.processes import limit_memory
 from service.server.bounded_protocol import SECONDS_TO_KEEP_ALIVE, protocol_of
 from service.server.supervision import SECONDS_TO_FINISH, supervise
 from service.settings import Settings
-from service.telemetry.logs import LOG_CONFIG
+from service.telemetry import LOG_CONFIG
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - keys to compare with
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
+    """Open a socket that listens at an address.
 
     Raises CannotServe where that is not possible.
     """
@@ -40,14 +41,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a browser on this machine finds what listens there."""
+    """Return the URL under which a browser on this machine finds the listening socket."""
     host, port = listener.getsockname()[:2]
     host = _ANY_ADDRESS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def prepared(settings: Settings) -> Callable[[socket.socket], None]:
-    """What serves on a socket until a signal says to stop, with all that can be refused behind it.
+def prepare_server(settings: Settings) -> Callable[[socket.socket], None]:
+    """Return a function that serves on a socket until a signal stops it. All that can be refused is checked before.
 
     Raises CannotServe where the database cannot be used.
     """
@@ -58,11 +59,12 @@ def prepared(settings: Settings) -> Callable[[socket.socket], None]:
 
 
 def serve_as_worker(settings: Settings, listener: socket.socket) -> None:
-    """Serve in one of several processes."""
+    """Serve as one of several worker processes."""
     _serve(create_app(settings), settings, listener)
 
 
 def _serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    limit_memory(settings.worker_memory_bytes)
     config = uvicorn.Config(
         app,
         log_config=LOG_CONFIG,

@@ -21,17 +21,16 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
 from service.processes import SPAWNING, end_with_parent
-from service.telemetry.logs import LOG_CONFIG
-from service.telemetry.metrics import WORKERS_DIRECTORY
+from service.telemetry import LOG_CONFIG, WORKERS_DIRECTORY
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 
 SECONDS_TO_FINISH = 5
 """How long requests in progress may take after the service was told to stop."""
 
 _SECONDS_TO_END = SECONDS_TO_FINISH + 5
-"""Until workers that have not ended are killed."""
+"""Time until workers that have not ended are killed."""
 _SECONDS_BETWEEN_STARTS = 0.5
-"""So that one that cannot even start does not keep a CPU busy."""
+"""Pause between two starts, so that a worker that cannot even start does not keep a CPU busy."""
 _SECONDS_TO_NOTICE_A_SIGNAL = 0.2
 """Python handles a signal between two waits."""
 
@@ -46,25 +45,25 @@ def supervise(work: Callable[[socket.socket], None], num_workers: int, listener:
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="ckpt-serve-metrics-") as directory:
         os.environ[WORKERS_DIRECTORY] = directory  # for the workers, which count there
-        workers = [_started(work, listener) for _ in range(num_workers)]
+        workers = [_start_worker(work, listener) for _ in range(num_workers)]
         while not stop.is_set():
             wait([worker.sentinel for worker in workers], timeout=_SECONDS_TO_NOTICE_A_SIGNAL)
             for place, worker in enumerate(workers):
                 if not worker.is_alive() and not stop.is_set():
                     _log.error("Worker %s ended with exit code %s and is replaced.", worker.pid, worker.exitcode)
                     time.sleep(_SECONDS_BETWEEN_STARTS)  # one that cannot even start must not keep a CPU busy
-                    workers[place] = _started(work, listener)
+                    workers[place] = _start_worker(work, listener)
         _end(workers)
 
 
-def _started(work: Callable[[socket.socket], None], listener: socket.socket) -> SpawnProcess:
+def _start_worker(work: Callable[[socket.socket], None], listener: socket.socket) -> SpawnProcess:
     worker = SPAWNING.Process(target=_work, args=(work, listener))
     worker.start()
     return worker
 
 
 def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> None:
-    """The life of a worker. One that cannot start, as where the database is away, says why and is tried again."""
+    """Run one worker. If it cannot start, as where the database is away, it logs why and is tried again."""
     logging.config.dictConfig(LOG_CONFIG)
     end_with_parent()
     try:

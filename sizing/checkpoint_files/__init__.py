@@ -1,4 +1,4 @@
-"""Sizes read off existing checkpoints: safetensors, torch DCP and torch.save, never by plain unpickling."""
+"""Read the sizes of existing checkpoints: safetensors, torch DCP, torch.save and Orbax. Nothing is unpickled."""
 
 from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, TensorTotal
 from sizing.checkpoint_files.reading import contents_of

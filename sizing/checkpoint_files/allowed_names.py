@@ -1,7 +1,7 @@
-"""The classes and functions that a checkpoint's pickle may mention. Not one of them is imported or called.
+"""The classes and functions that a checkpoint's pickle may name. None of them is imported or called.
 
-What stands here is written by torch 2.5 to 2.13, Megatron-LM (own list: `megatron/core/safe_globals.py`) or
-DeepSpeed. A name that is missing is refused, so that no file is silently half understood.
+They are written by torch 2.5 to 2.13, Megatron-LM (own list: `megatron/core/safe_globals.py`) or DeepSpeed. Any other
+name is refused, so that no file is half understood in silence.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ SETTINGS_PACKAGES = ("megatron.", "deepspeed.")
 
 
 def allowed_in_dcp(name: str) -> bool:
-    """Whether a `.metadata` file may mention a dotted name.
+    """Return whether a `.metadata` file may mention a dotted name.
 
     >>> allowed_in_dcp("torch.Size"), allowed_in_dcp("os.system")
     (True, False)
@@ -128,7 +128,7 @@ def allowed_in_dcp(name: str) -> bool:
 
 
 def allowed_in_torch_save(name: str) -> bool:
-    """Whether the pickle of a torch.save file may mention a dotted name.
+    """Return whether the pickle of a torch.save file may mention a dotted name.
 
     >>> allowed_in_torch_save("megatron.core.enums.ModelType"), allowed_in_torch_save("builtins.eval")
     (True, False)

@@ -1,20 +1,24 @@
-"""What one container holds: a safetensors file, a DCP folder or a torch.save file, as its reader found it."""
+"""Contents of one container, as its reader returns them.
+
+A container is a safetensors file, a folder of torch DCP or Orbax, or a torch.save file.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from sizing.checkpoint_files.kinds import Format
+from sizing.checkpoint_files.contents import Format
+from sizing.checkpoint_files.saving_ranks import SavingRanks
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of a checkpoint: how it is named there, and what it takes.
+    """A tensor of a checkpoint, with its name and size there.
 
-    `num_elements` and `num_bytes` are what this tensor adds: a second name for stored data has none, and a
-    view of data that is partly stored already has the rest. `shape` and `dtype` are always its own. `content` is a
-    checksum of its values; None where the file has none of this tensor alone.
+    `num_elements` and `num_bytes` are what this tensor adds: a second name for stored data adds none, and a view of
+    partly stored data adds the rest. `shape` and `dtype` are always its own. `content` is a checksum of its values,
+    None if the file has none for this tensor alone.
     """
 
     name: str
@@ -28,11 +32,11 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The tensors of one container and the files that it is made of.
+    """Tensors of one container, and the files of which it consists.
 
-    `is_state_dict`: it holds tensors by name and nothing else. `absent_files` are named by it but not there.
-    `known_parameters` and `known_tensor_bytes` stand in where the tensors themselves cannot be listed. `keys` are the
-    first words of all names in it, of tensors or not; `value_bytes` the bytes of each value that is no tensor, where
+    `is_state_dict`: it holds tensors by name and nothing else. `absent_files`: files that it names but that are not
+    there. `known_parameters`, `known_tensor_bytes`: totals that replace tensors that cannot be listed. `keys`: the
+    first words of all names in it, of tensors or not. `value_bytes`: the bytes of each value that is not a tensor, if
     the container states them.
     """
 
@@ -45,4 +49,6 @@ class Container:
     known_tensor_bytes: int | None = None
     keys: frozenset[str] = frozenset()
     value_bytes: tuple[tuple[str, int], ...] = ()
+    settings: tuple[tuple[str, float | None], ...] = ()
+    ranks: SavingRanks | None = None
     notes: tuple[str, ...] = ()

@@ -1,20 +1,35 @@
-"""What an existing checkpoint holds, and what it takes on disk: the result of reading it."""
+"""Contents and disk size of an existing checkpoint: the result of reading it."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from sizing.checkpoint_files.kinds import ADAPTER, Format, Part, SmallState
+from sizing.strict_model import StrictModel
+
+Format = Literal["safetensors", "torch-dcp", "torch-save", "orbax"]
+
+Part = Literal["weights", "master", "moments", "other"]
+PARTS: tuple[Part, ...] = ("weights", "master", "moments", "other")
+
+SmallState = Literal["random state", "scheduler", "data loader", "settings"]
+SMALL_STATES: tuple[SmallState, ...] = ("random state", "scheduler", "data loader", "settings")
+
+ADAPTER = "PEFT adapter"
+"""Layout of a checkpoint that has only the weights of an adapter."""
+
+FRAMEWORK = "training.framework"
+FORMAT = "checkpoint.format"
+"""Scenario fields that `CheckpointContents.fields` sets if file names tell their values."""
+
+Degree = Literal["tensor", "pipeline", "data"]
 
 Held = Literal["weights", "optimizer"] | SmallState
 
 
-class CheckpointFile(BaseModel):
+class CheckpointFile(StrictModel):
     """A file of a checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="Path in the checkpoint's folder.")
     num_bytes: int = Field(ge=0, description="Size on disk, in bytes.")
@@ -22,14 +37,13 @@ class CheckpointFile(BaseModel):
         description="Container; other is a file without tensors, such as a config."
     )
     holds: tuple[Held, ...] = Field(
-        description="What stands in the file. Of each file of a distributed checkpoint, what stands in any of them."
+        description="What stands in the file. Of each file of a distributed checkpoint, what stands in any of them. "
+        "Empty where no trainer or framework is known to write such a file: its bytes are not counted."
     )
 
 
-class TensorTotal(BaseModel):
+class TensorTotal(StrictModel):
     """The tensors of one part and dtype, shared data counted once."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     part: Part = Field(description="Part of the state that these tensors belong to.")
     dtype: str = Field(description="Dtype in which the values are stored.")
@@ -38,21 +52,31 @@ class TensorTotal(BaseModel):
     tensor_bytes: int = Field(ge=0, description="Bytes of the values, without headers and alignment.")
 
 
-class CheckpointContents(BaseModel):
+class CheckpointContents(StrictModel):
     """What a checkpoint holds, read without its data."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format | Literal["mixed"] = Field(description="Container of the tensors; mixed when there are several.")
     layout: str | None = Field(
         description="Whose checkpoint it is, by its names: a trainer or a framework. Null when the names do not tell."
     )
-    flags: str = Field(description="Flags of ckpt-size that choose the framework. Empty when the layout tells none.")
+    fields: dict[str, str] = Field(
+        description="Scenario fields that choose framework and format, by dotted path. Empty when the layout tells "
+        "none."
+    )
+    flags: str = Field(description="The same as flags of ckpt-size. Empty when the layout tells none.")
+    degrees: dict[Degree, int] = Field(
+        description="Ranks that wrote it by parallel degree, as names and contents of files tell. Degrees of 1 are "
+        "left out; ranks of torch DCP and Orbax count as data-parallel ones."
+    )
+    optimizer: str | None = Field(
+        description="Optimizer whose statistics and settings the checkpoint holds, as training.optimizer calls it. "
+        "Null when they do not tell."
+    )
     num_parameters: int | None = Field(
         description="Parameters of the weights, of which copies in the files of several ranks count once. "
         "Null when weights are not stored or cannot be counted."
     )
-    disk_bytes: int = Field(description="Bytes that all files take on disk, headers included.")
+    disk_bytes: int = Field(description="Bytes that the checkpoint's files take on disk, headers included.")
     tensor_bytes: int = Field(
         description="Bytes of all tensors, shared data counted once; 0 of those whose dtype cannot be read."
     )
@@ -71,20 +95,28 @@ class CheckpointContents(BaseModel):
     absent_files: tuple[str, ...] = Field(
         description="Files that the checkpoint's index lists and that its folder lacks."
     )
+    missing_files: tuple[str, ...] = Field(
+        description="Files that the run must have saved, by the names and contents of others and by other saves beside "
+        "it, and that are not there."
+    )
     notes: tuple[str, ...] = Field(description="What could not be read or counted, in words.")
 
     @property
     def is_whole(self) -> bool:
-        """Whether a run can go on from it: it has the optimizer's moments, and the weights or their fp32 copy."""
+        """Whether a run can resume from it: it has the optimizer's state, and the weights or their fp32 copy.
+
+        An optimizer without moments, such as SGD without momentum, saves its settings only.
+        """
         held = {total.part for total in self.tensors}
-        return "moments" in held and bool(held & {"weights", "master"})
+        has_optimizer = "moments" in held or self.optimizer is not None
+        return has_optimizer and bool(held & {"weights", "master"}) and not self.missing_files
 
     @property
     def is_adapter(self) -> bool:
-        """Whether its weights are those of an adapter alone, not of the model that it is for."""
+        """Whether it has the weights of an adapter, without those of the base model."""
         return self.layout == ADAPTER
 
     @property
     def observed_bytes(self) -> int:
-        """The size to plan with: the files, or the tensors where the files are not there."""
+        """Size to plan with: that of the files, or of the tensors if files are absent."""
         return self.tensor_bytes if self.absent_files else self.disk_bytes

@@ -1,4 +1,4 @@
-"""The dtypes of stored tensors, under torch's names, and the bits that one element takes in a file."""
+"""Dtypes and names of stored tensors: bits of an element, spellings of dtypes, and names that are not parameters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ TORCH_DTYPE_BITS: dict[str, int] = {
     "bits1x8": 8,
     **dict.fromkeys(sorted(_BELOW_A_BYTE), 8),
 }
-"""Source: `torch.dtype.itemsize` of torch 2.13. `_x2` and the like hold several values in one element."""
+"""Bits of an element by torch's name. Source: `torch.dtype.itemsize` of torch 2.13. `_x2` and the like hold several
+values in one element.
+"""
 
 STORAGE_DTYPES: dict[str, str] = {
     "DoubleStorage": "float64",
@@ -93,13 +95,13 @@ SAFETENSORS_DTYPES: dict[str, tuple[str, int]] = {
 """Names in a safetensors header: torch's name and bits per element. Source: safetensors 0.8, `enum Dtype`."""
 
 NOT_STATED = "not stated"
-"""In place of a dtype that a checkpoint keeps where it cannot be read."""
+"""Name for the dtype of a tensor whose checkpoint does not state it readably."""
 
 FLOATING = frozenset(
     {"float64", "float32", "float16", "bfloat16", "float6_e2m3", "float6_e3m2", "float4_e2m1"}
     | {name for name in TORCH_DTYPE_BITS if name.startswith("float8")}
 )
-"""Dtypes of which one element is one parameter."""
+"""Dtypes in which one element is one parameter."""
 
 QUANTISED = (
     frozenset({"int32", "int16", "int8", "uint32", "uint8", "float4_e2m1fn_x2"})
@@ -124,23 +126,25 @@ _SHORT_NAMES = {
     "int": "int32",
     "short": "int16",
 }
-"""What else people call them. fp8 without its format is the one of weights. Source: torch, Tensor Attributes."""
+"""Short names of dtypes, each with torch's name. fp8 without its format means that of weights. Source: torch, Tensor
+Attributes.
+"""
 DTYPE_NAMES = (
     {name: name for name in (*TORCH_DTYPE_BITS, NOT_STATED)}
     | {name: name for name, _ in SAFETENSORS_DTYPES.values()}
     | {name.casefold(): torchs for name, (torchs, _) in SAFETENSORS_DTYPES.items()}
     | _SHORT_NAMES
 )
-"""Every name of a dtype in small letters: torch's, that of a safetensors header, a short one; each with torch's."""
+"""Every name of a dtype in lower case (torch's, that of a safetensors header, a short one), each with torch's name."""
 
 MAX_DIMENSIONS = 64
 """torch's own limit: `dim_bitset_size` in ATen/WrapDimUtilsMulti.h."""
 MAX_ELEMENTS = 2**63 - 1
-"""torch counts in 64 bits with a sign."""
+"""Max elements of a tensor: torch counts in signed 64 bits."""
 
 
 def torch_dtype(name: str) -> str | None:
-    """Torch's name of a dtype, from any name of it in any case; None of one that is not known.
+    """Return torch's name of a dtype from any of its names in any case; None if unknown.
 
     >>> torch_dtype("BF16"), torch_dtype("torch.float32"), torch_dtype("fp8"), torch_dtype("banana")
     ('bfloat16', 'float32', 'float8_e4m3fn', None)
@@ -150,7 +154,7 @@ def torch_dtype(name: str) -> str | None:
 
 
 def num_elements(shape: tuple[int, ...]) -> int:
-    """Elements of a tensor: the product of its sizes, 1 for a scalar.
+    """Count the elements of a tensor: the product of its sizes, 1 for a scalar.
 
     >>> num_elements((3, 4)), num_elements(())
     (12, 1)
@@ -163,3 +167,26 @@ def num_elements(shape: tuple[int, ...]) -> int:
     if count > MAX_ELEMENTS:
         raise ValueError(f"a tensor must have at most {MAX_ELEMENTS} elements")
     return count
+
+
+BUFFERS = frozenset(
+    {
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+        "inv_freq",
+        "position_ids",
+        "masked_bias",
+        "_extra_state",
+        "weight_scale",
+        "weight_scale_inv",
+        "input_scale",
+        "scales",
+        "qzeros",
+        "g_idx",
+        "SCB",
+        "absmax",
+        "quant_map",
+    }
+)
+"""Names of tensors that are not parameters: buffers of modules, scales of quantised weights."""

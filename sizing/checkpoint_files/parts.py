@@ -1,4 +1,4 @@
-"""Which part of the training state a stored tensor is, where its name tells.
+"""Decide from a stored tensor's name which part of the training state it is.
 
 The rule, on the components of the name (split at "." and "/"); the first line that holds decides:
 
@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import re
 
-from sizing.checkpoint_files.buffers import BUFFERS
 from sizing.checkpoint_files.container import Container, StoredTensor
-from sizing.checkpoint_files.dtypes import FLOATING, NOT_STATED, QUANTISED
-from sizing.checkpoint_files.kinds import Part
+from sizing.checkpoint_files.contents import Part
+from sizing.checkpoint_files.dtypes import BUFFERS, FLOATING, NOT_STATED, QUANTISED
 
 MOMENTS = frozenset(
     {
@@ -40,7 +39,7 @@ MOMENTS = frozenset(
         "acc_delta",
     }
 )
-"""State of `torch.optim` and of the fused optimizers of Megatron and DeepSpeed, by names no module uses."""
+"""State of `torch.optim` and of the fused optimizers of Megatron and DeepSpeed, by names that no module uses."""
 
 MOMENTS_IN_OPTIMIZER = frozenset(
     {
@@ -50,9 +49,13 @@ MOMENTS_IN_OPTIMIZER = frozenset(
         "variance",
         "state1",
         "state2",
+        "ax",
+        "prev",
+        "step_size",
     }
 )
-"""State of Adagrad, torch's Adafactor and the 8-bit optimizers: too common as words outside an optimizer."""
+"""State of Adagrad, torch's Adafactor, the 8-bit optimizers, ASGD and Rprop: words that are too common outside an
+optimizer."""
 
 OPTAX_MOMENTS = frozenset({"mu", "nu", "trace"})
 """Branches of the state of Optax's Adam, Lion and momentum, each with a tree of the parameters below it."""
@@ -102,21 +105,26 @@ _CAUSAL_MASK = re.compile(r"(.*\.)?attn\.bias")
 
 
 def parts_of(container: Container) -> list[Part]:
-    """The part of every tensor of a container, in their order."""
+    """Return the part of every tensor of a container, in order."""
+    part_of_file = _decide_part_of_file(container)
+    if part_of_file is not None:
+        return [part_of_file if tensor.dtype in FLOATING else "other" for tensor in container.tensors]
     names = [tensor.name for tensor in container.tensors]
     optimizer_branches = {_branch(name) for name in names if _components(name)[-1] == "exp_avg"}
-    is_module = container.is_state_dict and _is_module_state(names)
-    of_file = _part_of_file(container)
-    if of_file is not None:
-        return [of_file if tensor.dtype in FLOATING else "other" for tensor in container.tensors]
+    words = [_components(name) for name in names]
+    has_weights = any(_WEIGHT.fullmatch(each[-1]) for each in words)
+    is_module = container.is_state_dict and has_weights and not any(OPTIMIZER & set(each) for each in words)
     return [
-        _part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)
+        _decide_part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)
         for tensor in container.tensors
     ]
 
 
-def _part_of_file(container: Container) -> Part | None:
-    """The part of a file of a universal checkpoint, `zero/NAME/fp32.pt`: one tensor, of ZeRO 1 and 2 a `param`."""
+def _decide_part_of_file(container: Container) -> Part | None:
+    """Decide the part of a file of a universal checkpoint, `zero/NAME/fp32.pt`.
+
+    Such a file has one tensor, `param` with ZeRO 1 and 2. None for any other file.
+    """
     path = container.paths[0] if container.paths else None
     is_alone = "param" in container.keys or not container.keys
     if path is None or not is_alone or path.parent.parent.name != "zero":
@@ -124,56 +132,37 @@ def _part_of_file(container: Container) -> Part | None:
     return "master" if path.stem == "fp32" else "moments" if path.stem in MOMENTS else None
 
 
-def _part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
+def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
+    """Decide the part of a tensor by the rule above, line by line.
+
+    Source of the master weight that any layout can load: Megatron-Core 0.16, optimizer/distrib_optimizer.py,
+    sharded_param_state_fully_reshardable.
+    """
     components = _components(tensor.name)
-    if _is_other(tensor, components):
-        return "other"
-    if _is_moment(components):
-        return "moments"
-    if MASTER & set(components) or (components[-1] == "param" and beside_moments) or _is_reshardable_master(components):
-        return "master"
-    if _is_in_optimizer(components) or tensor.dtype not in FLOATING | QUANTISED | {NOT_STATED}:
-        return "other"
-    return "weights" if is_module or _is_weight(components) else "other"
-
-
-def _is_in_optimizer(components: list[str]) -> bool:
-    return bool(OPTIMIZER & set(components)) or components[0] == "state"
-
-
-def _is_moment(components: list[str]) -> bool:
-    if MOMENTS & set(components):
-        return True
-    named = components[-1] in MOMENTS_IN_OPTIMIZER or OPTAX_MOMENTS & set(components)
-    return bool(named) and _is_in_optimizer(components)
-
-
-def _is_reshardable_master(components: list[str]) -> bool:
-    """Source: Megatron-Core 0.16, optimizer/distrib_optimizer.py, sharded_param_state_fully_reshardable."""
-    return ("optimizer", "state", "param") in zip(components, components[1:], components[2:], strict=False)
-
-
-def _is_weight(components: list[str]) -> bool:
-    """Whether a name stands in a model, or ends as a weight does."""
     *places, last = components
-    return any(map(_MODEL.fullmatch, places)) or _WEIGHT.fullmatch(last) is not None
+    words = set(components)
+    is_in_optimizer = bool(OPTIMIZER & words) or components[0] == "state"
+    is_reshardable = ("optimizer", "state", "param") in zip(components, components[1:], components[2:], strict=False)
+    if _is_no_state(tensor, components):
+        return "other"
+    if MOMENTS & words or (is_in_optimizer and (last in MOMENTS_IN_OPTIMIZER or OPTAX_MOMENTS & words)):
+        return "moments"
+    if MASTER & words or (last == "param" and beside_moments) or is_reshardable:
+        return "master"
+    if is_in_optimizer or tensor.dtype not in FLOATING | QUANTISED | {NOT_STATED}:
+        return "other"
+    is_in_model = any(map(_MODEL.fullmatch, places))
+    return "weights" if is_module or is_in_model or _WEIGHT.fullmatch(last) else "other"
 
 
-def _is_other(tensor: StoredTensor, components: list[str]) -> bool:
+def _is_no_state(tensor: StoredTensor, components: list[str]) -> bool:
+    """Return whether a tensor is random state, an EMA copy, a buffer or a scale of a quantised weight."""
     return (
         bool(EMA & set(components))
         or bool(BUFFERS & set(components))
         or components[-1].endswith("_scales")
         or any(_RANDOM_STATE.fullmatch(component) for component in components)
         or (_CAUSAL_MASK.fullmatch(tensor.name) is not None and tensor.shape[:2] == (1, 1))
-    )
-
-
-def _is_module_state(names: list[str]) -> bool:
-    """Whether names are those of one module's state: some end in weight, and none stands in an optimizer."""
-    components = [_components(name) for name in names]
-    return any(_WEIGHT.fullmatch(parts[-1]) for parts in components) and not any(
-        OPTIMIZER & set(parts) for parts in components
     )
 
 

@@ -1,100 +1,169 @@
-"""A checkpoint's path in, its CheckpointContents out."""
+"""Read a checkpoint's path into its CheckpointContents."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
 
+from sizing.checkpoint_files.adapters import adapter_fields
 from sizing.checkpoint_files.container import Container, StoredTensor
-from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, Held, TensorTotal
+from sizing.checkpoint_files.contents import (
+    ADAPTER,
+    FORMAT,
+    PARTS,
+    SMALL_STATES,
+    CheckpointContents,
+    CheckpointFile,
+    Format,
+    Held,
+    Part,
+    SmallState,
+    TensorTotal,
+)
 from sizing.checkpoint_files.dtypes import FLOATING, NOT_STATED
-from sizing.checkpoint_files.folder import container_of_file, read_folder
+from sizing.checkpoint_files.folder import container_of_file, names_beside, read_folder
 from sizing.checkpoint_files.folder_layouts import (
+    DDP,
+    DEEPSPEED,
+    FSDP2,
+    SHARD_GROUP,
+    ZERO_STAGE,
+    FolderLayout,
+    is_settings,
     layouts_of,
     state_of_file,
     state_of_name,
 )
-from sizing.checkpoint_files.kinds import PARTS, SMALL_STATES, Format, Part, SmallState
+from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
+from sizing.checkpoint_files.optimizers import optimizer_of
 from sizing.checkpoint_files.parts import parts_of
-from sizing.checkpoint_files.rank_copies import Weight, copies
-from sizing.checkpoint_files.refusals import printable, regular_file_bytes, unopened
+from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
+from sizing.checkpoint_files.saving_ranks import degrees_of
+from sizing.checkpoint_files.untrusted import is_folder, printable, regular_file_bytes
+from sizing.units import bytes_text, counted_text
 
 PartedTensor = tuple[Part, StoredTensor]
 
 PACKED = "Weights are stored as integers. One element may hold several parameters, so parameters are not counted"
 COPIES = "Weights are in files of {kinds}. If these are copies of one model, inspect one of them alone"
-COPIED = "Copies of weights in the files of several ranks: {count:,}. As parameters they count once"
+STRAY = "{count} that no trainer is known to save, {size}, not counted: {name}{more}"
+MISSING = "{name} is missing: {reason}{more}"
+UNCOUNTED = "Folder {folder} {reason}: the last may be missing"
+COPIED = "Copies of weights in several files: {count:,}. As parameters they count once"
 
 
 def contents_of(path: Path) -> CheckpointContents:
-    """What the checkpoint in a file or folder holds, without loading a tensor or running a pickle.
+    """Read the contents of the checkpoint in a file or folder, without loading a tensor or running a pickle.
 
-    Raises UnreadableFile where it is missing, damaged, or of a kind that is not read.
+    Raises UnreadableFile if it is missing, damaged, or of a kind that is not read.
     """
-    if _is_folder(path):
+    if is_folder(path):
         folder = read_folder(path)
-        return _contents(path, folder.containers, folder.files)
+        return _summarize(path, folder.containers, folder.files, beside=names_beside(path))
     return contents_of_container(container_of_file(path))
 
 
 def contents_of_container(container: Container) -> CheckpointContents:
-    """What one container holds."""
-    return _contents(container.paths[0].parent, (container,), container.paths)
+    """Read the contents of one container."""
+    return _summarize(container.paths[0].parent, (container,), container.paths)
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError) as error:
-        raise unopened(path, error) from None
-
-
-def _contents(root: Path, containers: tuple[Container, ...], paths: tuple[Path, ...]) -> CheckpointContents:
-    parted = [list(zip(parts_of(found), found.tensors, strict=True)) for found in containers]
-    totals = _totals(tensor for found in parted for tensor in found)
-    weights = [
-        Weight(number, tensor) for number, found in enumerate(parted) for part, tensor in found if part == "weights"
-    ]
+def _summarize(
+    root: Path,
+    containers: tuple[Container, ...],
+    paths: tuple[Path, ...],
+    *,
+    beside: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> CheckpointContents:
+    parted = [list(zip(parts_of(container), container.tensors, strict=True)) for container in containers]
+    totals = _sum_tensors(tensor for own in parted for tensor in own)
+    weights = [Weight(number, tensor) for number, own in enumerate(parted) for part, tensor in own if part == "weights"]
     copied = list(copies(containers, weights))
-    files = tuple(_files(root, containers, parted, paths))
+    files = tuple(_list_files(root, containers, parted, paths))
     layouts = layouts_of([file.name for file in files], [key for container in containers for key in container.keys])
-    disk_bytes = sum(file.num_bytes for file in files)
-    tensor_bytes = _tensor_bytes(containers, totals)
+    own = [file for file in files if file.holds]
+    disk_bytes = sum(file.num_bytes for file in own)
+    stated = {str(each.paths[0].relative_to(root)): each.ranks for each in containers if each.ranks is not None}
+    names = [file.name for file in files]
+    missing = missing_files(names, stated) or fewer_than_beside(names, beside)
+    uncounted = [] if missing else uncounted_shards(names, stated)
+    optimizer = optimizer_of(containers, [t for tensors in parted for part, t in tensors if part == "moments"])
+    degrees = degrees_of([file.name for file in own], list(stated.values()))
+    fields = _choose_framework_fields(containers, layouts, totals, optimizer, num_ranks=degrees.get("data", 1))
+    tensor_bytes = sum(total.tensor_bytes for total in totals)
+    tensor_bytes += sum(container.known_tensor_bytes or 0 for container in containers)  # as an index states
+    states_dtypes = all(total.dtype != NOT_STATED for total in totals)
+    formats = {container.format for container in containers}
+    part_bytes = {part: sum(total.tensor_bytes for total in totals if total.part == part) for part in PARTS}
     absent = tuple(name for container in containers for name in container.absent_files)
     return CheckpointContents(
-        format=_format(containers),
+        format=formats.pop() if len(formats) == 1 else "mixed",
         layout=layouts[0].name if layouts else None,
-        flags=layouts[-1].flags if layouts else "",
-        num_parameters=_num_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
+        fields=fields,
+        flags=" ".join(
+            f"--{name.partition('.')[2].replace('.', '-').replace('_', '-')} {value}" for name, value in fields.items()
+        ),
+        degrees=degrees,
+        optimizer=optimizer,
+        num_parameters=_count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
         disk_bytes=disk_bytes,
         tensor_bytes=tensor_bytes,
-        overhead_bytes=None if absent or _states_no_dtypes(totals) else disk_bytes - tensor_bytes,
-        part_bytes=_part_bytes(totals),
-        small_state_bytes=_small_state_bytes(containers, files),
-        num_aliases=sum(tensor.is_alias for found in parted for _, tensor in found),
-        largest_file=max(files, key=lambda file: file.num_bytes),
+        overhead_bytes=disk_bytes - tensor_bytes if states_dtypes and not absent else None,
+        part_bytes={part: num_bytes for part, num_bytes in part_bytes.items() if num_bytes},
+        small_state_bytes=_sum_small_states(containers, files),
+        num_aliases=sum(tensor.is_alias for tensors in parted for _, tensor in tensors),
+        largest_file=max(own or files, key=lambda file: file.num_bytes),
         tensors=totals,
         files=files,
         absent_files=absent,
-        notes=tuple(dict.fromkeys(_notes(containers, parted, totals, num_copies=len(copied)))),
+        missing_files=tuple(printable(each.name) for each in missing),
+        notes=tuple(
+            dict.fromkeys(
+                (
+                    *(UNCOUNTED.format(folder=printable(each.name), reason=each.reason) for each in uncounted),
+                    *_list_notes(containers, parted, totals, files, missing=missing, copied=copied),
+                )
+            )
+        ),
     )
 
 
-def _format(containers: tuple[Container, ...]) -> Format | Literal["mixed"]:
-    formats = {container.format for container in containers}
-    return formats.pop() if len(formats) == 1 else "mixed"
+def _choose_framework_fields(
+    containers: tuple[Container, ...],
+    layouts: list[FolderLayout],
+    totals: tuple[TensorTotal, ...],
+    optimizer: str | None,
+    *,
+    num_ranks: int,
+) -> dict[str, str]:
+    """Return the scenario fields that choose the framework of these files, its ZeRO stage and its format.
+
+    Weights and optimizer of a script, in one file or in one each, count as those that rank 0 saves of DDP. Trainer and
+    accelerate save shards of FSDP in two folders; what FSDP gathers has a name of its own.
+    """
+    fields = dict(layouts[-1].fields) if layouts else {}
+    stages = {container.ranks.zero_stage for container in containers if container.ranks is not None} - {None}
+    if fields == DEEPSPEED and len(stages) == 1:
+        return fields | {ZERO_STAGE: str(stages.pop())}
+    parts, formats = {total.part for total in totals}, {container.format for container in containers}
+    is_resumable = (optimizer is not None or "moments" in parts) and bool(parts & {"weights", "master"})
+    is_of_none = not layouts or layouts[-1].name == ADAPTER
+    if is_resumable and is_of_none and "master" not in parts and formats <= {"torch-dcp", "torch-save", "safetensors"}:
+        fields = FSDP2 if "torch-dcp" in formats else DDP
+    if is_resumable and fields == FSDP2 and formats <= {"torch-save", "safetensors"}:
+        return fields | {FORMAT: "full"}
+    paths = {path for container in containers for path in container.paths}
+    if "pytorch_model_fsdp_0" in {path.parent.name for path in paths} and "torch-dcp" in formats:
+        return fields | {FORMAT: "accelerate-fsdp"}
+    if FSDP_WEIGHTS in {path.name for path in paths} and num_ranks > 1:
+        return fields | {SHARD_GROUP: str(num_ranks)}
+    return fields | adapter_fields(containers) if any(layout.name == ADAPTER for layout in layouts) else fields
 
 
-def _tensor_bytes(containers: tuple[Container, ...], totals: tuple[TensorTotal, ...]) -> int:
-    """Of the tensors that were read, and of those that an index states."""
-    stated = sum(container.known_tensor_bytes or 0 for container in containers)
-    return sum(total.tensor_bytes for total in totals) + stated
-
-
-def _totals(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
-    """Tensors summed by part and dtype, parts in their usual order, the larger dtype first."""
+def _sum_tensors(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
+    """Sum tensors by part and dtype, parts in their usual order, then by bytes, the largest first."""
     groups: dict[tuple[Part, str], list[StoredTensor]] = defaultdict(list)
     for part, tensor in parts:
         if not tensor.is_alias:
@@ -112,53 +181,39 @@ def _totals(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
     return tuple(sorted(totals, key=lambda total: (PARTS.index(total.part), -total.tensor_bytes, total.dtype)))
 
 
-def _num_parameters(
+def _count_parameters(
     containers: tuple[Container, ...], totals: tuple[TensorTotal, ...], *, num_copied: int
 ) -> int | None:
-    """Elements of the weights, each once, where each is one parameter and all are known.
+    """Count the elements of the weights, each once; None if an element is not one parameter or a count is unknown.
 
-    Where there are no weights, their fp32 copy counts if it is whole tensors, as in a universal checkpoint.
+    If there are no weights, their fp32 copy counts, provided that it is whole tensors, as in a universal checkpoint.
     """
-    stated = _stated_parameters(containers)
-    if None in stated or _packs_weights(totals):
-        return None
-    counted = sum(total.num_parameters for total in totals if total.part == "weights") - num_copied
-    found = counted + sum(count or 0 for count in stated)
-    return found or sum(_unpartitioned_master(container) for container in containers) or None
-
-
-def _unpartitioned_master(container: Container) -> int:
-    is_of_one_parameter = container.paths[0].name == "fp32.pt" and "param" in container.keys
-    return sum(tensor.num_elements for tensor in container.tensors) if is_of_one_parameter else 0
-
-
-def _stated_parameters(containers: tuple[Container, ...]) -> list[int | None]:
-    """What an index states of files that are not there, and ZeRO 3 of a partitioned model; None where it does not."""
-    return [
+    stated = [  # by an index of absent files, or by ZeRO 3 of a partitioned model
         container.known_parameters
         for container in containers
         if (container.absent_files and not container.tensors) or container.known_parameters is not None
     ]
-
-
-def _states_no_dtypes(totals: tuple[TensorTotal, ...]) -> bool:
-    return any(total.dtype == NOT_STATED for total in totals)
+    if None in stated or _packs_weights(totals):
+        return None
+    counted = sum(total.num_parameters for total in totals if total.part == "weights") - num_copied
+    num_weights = counted + sum(count or 0 for count in stated)
+    whole_copies = (each for each in containers if each.paths[0].name == "fp32.pt" and "param" in each.keys)
+    return num_weights or sum(tensor.num_elements for each in whole_copies for tensor in each.tensors) or None
 
 
 def _packs_weights(totals: tuple[TensorTotal, ...]) -> bool:
     return any(total.part == "weights" and total.dtype not in FLOATING | {NOT_STATED} for total in totals)
 
 
-def _part_bytes(totals: tuple[TensorTotal, ...]) -> dict[Part, int]:
-    sums = {part: sum(total.tensor_bytes for total in totals if total.part == part) for part in PARTS}
-    return {part: size for part, size in sums.items() if size}
-
-
-def _files(
+def _list_files(
     root: Path, containers: tuple[Container, ...], parted: list[list[PartedTensor]], paths: tuple[Path, ...]
 ) -> Iterator[CheckpointFile]:
-    formats: dict[Path, Format] = {path: found.format for found in containers for path in found.paths}
-    held = {path: _held(c, found) for c, found in zip(containers, parted, strict=True) for path in c.paths}
+    formats: dict[Path, Format] = {path: container.format for container in containers for path in container.paths}
+    held = {
+        path: _list_kinds_of_state(c, tensors)
+        for c, tensors in zip(containers, parted, strict=True)
+        for path in c.paths
+    }
     for path in paths:
         name = printable(str(path.relative_to(root)))
         small = state_of_file(name)
@@ -166,22 +221,22 @@ def _files(
             name=name,
             num_bytes=regular_file_bytes(path),
             format=formats.get(path, "other"),
-            holds=(small,) if small else held.get(path) or ("settings",),
+            holds=(small,) if small else held.get(path) or (("settings",) if path in held or is_settings(name) else ()),
         )
 
 
-def _held(container: Container, found: list[PartedTensor]) -> tuple[Held, ...]:
-    """What the files of a container hold."""
-    parts = {part for part, _ in found} if found else {"weights"} if container.known_tensor_bytes else set()
+def _list_kinds_of_state(container: Container, tensors: list[PartedTensor]) -> tuple[Held, ...]:
+    """List the kinds of state that the files of a container hold."""
+    parts = {part for part, _ in tensors} if tensors else {"weights"} if container.known_tensor_bytes else set()
     small = {state_of_name(name) for name in (*container.keys, *(name for name, _ in container.value_bytes))}
     return (
         *(("weights",) if "weights" in parts else ()),
-        *(("optimizer",) if parts & {"master", "moments"} else ()),
+        *(("optimizer",) if parts & {"master", "moments"} or container.settings else ()),
         *(kind for kind in SMALL_STATES if kind in small),
     )
 
 
-def _small_state_bytes(containers: tuple[Container, ...], files: tuple[CheckpointFile, ...]) -> dict[SmallState, int]:
+def _sum_small_states(containers: tuple[Container, ...], files: tuple[CheckpointFile, ...]) -> dict[SmallState, int]:
     sums: dict[SmallState, int] = dict.fromkeys(SMALL_STATES, 0)
     for file in files:
         for kind in SMALL_STATES:
@@ -192,19 +247,35 @@ def _small_state_bytes(containers: tuple[Container, ...], files: tuple[Checkpoin
     return {kind: num_bytes for kind, num_bytes in sums.items() if num_bytes}
 
 
-def _notes(
+def _list_notes(
     containers: tuple[Container, ...],
     parted: list[list[PartedTensor]],
     totals: tuple[TensorTotal, ...],
+    files: tuple[CheckpointFile, ...],
     *,
-    num_copies: int,
+    missing: list[MissingFile],
+    copied: list[Weight],
 ) -> Iterator[str]:
+    if missing:
+        more = f"; and {counted_text(len(missing) - 1, 'more file')}" if len(missing) > 1 else ""
+        yield MISSING.format(name=printable(missing[0].name), reason=missing[0].reason, more=more)
+    if stray := sorted((file for file in files if not file.holds), key=lambda file: -file.num_bytes):
+        more = f" and {len(stray) - 1} more" if len(stray) > 1 else ""
+        size = bytes_text(sum(file.num_bytes for file in stray))
+        yield STRAY.format(count=counted_text(len(stray), "file"), size=size, name=stray[0].name, more=more)
     for container in containers:
         yield from container.notes
     if _packs_weights(totals):
         yield PACKED
-    kinds = sorted({c.format for c, found in zip(containers, parted, strict=True) if "weights" in dict(found)})
+    known = {(weight.container, id(weight.tensor)) for weight in copied}
+    kinds = sorted(
+        {
+            container.format
+            for number, (container, tensors) in enumerate(zip(containers, parted, strict=True))
+            if any(part == "weights" and (number, id(tensor)) not in known for part, tensor in tensors)
+        }
+    )
     if len(kinds) > 1:
         yield COPIES.format(kinds=" and ".join(kinds))
-    if num_copies:
-        yield COPIED.format(count=num_copies)
+    if copied:
+        yield COPIED.format(count=len(copied))

@@ -1,6 +1,6 @@
-"""What an index or a header tells that was sent alone, without the data that it speaks of.
+"""Read an index or a header that was sent alone, without the data that it describes.
 
-Readers find what they read by its name, so what was sent stands in a folder of its own while it is read.
+Readers find files by name, so that the sent file is put into a folder of its own while it is read.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Base64Bytes, ConfigDict, Field, model_validator
 
 from sizing.checkpoint_files.container import Container
 from sizing.checkpoint_files.contents import CheckpointContents
-from sizing.checkpoint_files.dcp_folder import METADATA_NAME
+from sizing.checkpoint_files.dcp import METADATA_NAME
 from sizing.checkpoint_files.folder import container_of_file
 from sizing.checkpoint_files.reading import contents_of_container
-from sizing.checkpoint_files.safetensors_file import LENGTH_BYTES, header_tensors
-from sizing.checkpoint_files.safetensors_index import SHARD_SUFFIX, is_plain_file_name
+from sizing.checkpoint_files.safetensors import LENGTH_BYTES, SHARD_SUFFIX, header_tensors, is_plain_file_name
 from sizing.errors import InvalidInput, UnreadableFile, broken_rule
+from sizing.strict_model import StrictModel
 
 JSON_SUFFIX = ".json"
 HEADER_ALONE = "Only the header was sent: the sizes are those that it states"
@@ -28,13 +28,13 @@ REFERENCE_FILE: dict[str, Any] = {
     "content": "eyJtZXRhZGF0YSI6IHsidG90YWxfc2l6ZSI6IDE2MDYwNTIyNDk2LCAidG90YWxfcGFyYW1ldGVycyI6IDgwMzAyNjEyNDh9"
     "LCAid2VpZ2h0X21hcCI6IHsibG1faGVhZC53ZWlnaHQiOiAibW9kZWwtMDAwMDQtb2YtMDAwMDQuc2FmZXRlbnNvcnMifX0=",
 }
-"""The totals of Llama-3.1-8B, with one line of its map."""
+"""Example: the totals of Llama-3.1-8B, with one line of its map."""
 
 
-class SentFile(BaseModel):
+class SentFile(StrictModel):
     """An index of a checkpoint, or the beginning of a safetensors file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_FILE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_FILE]})
 
     name: Annotated[str, Field(max_length=255)] = Field(
         description="Name of the file, which says how to read it: an index that ends in .json, .metadata of torch DCP, "
@@ -58,7 +58,10 @@ class SentFile(BaseModel):
 
 
 def contents_of_sent(file: SentFile) -> CheckpointContents:
-    """What the file tells, without running a pickle. Raises InvalidInput where it is damaged or of another kind."""
+    """Read the contents that the file states, without running a pickle.
+
+    Raises InvalidInput if the file is damaged or of another kind.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, file.name)
         path.write_bytes(file.content)
@@ -70,7 +73,7 @@ def contents_of_sent(file: SentFile) -> CheckpointContents:
 
 
 def _container(path: Path, content: bytes) -> Container:
-    """What a file stands for; a safetensors file that ends behind its header stands for the one that is not here."""
+    """Read the container of a file. A safetensors file that ends after its header stands for the whole file."""
     if path.suffix != SHARD_SUFFIX:
         return container_of_file(path)
     tensors = header_tensors(path)

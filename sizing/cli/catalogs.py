@@ -1,27 +1,47 @@
-"""The catalogs as tables and as JSON."""
+"""The verbs that list the catalogs, as tables or as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Annotated
 
+import typer
 from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from sizing.summary.catalogs import Catalog, Entry
+from sizing.present.catalogs import CATALOGS, Catalog
+from sizing.terminal.output import console
+
+Word = Annotated[str | None, typer.Argument(metavar="WORD", help="Only what has it in its name, or else in its line")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the entries as JSON, with all that is known of them")]
 
 
-def catalog_table(catalog: Catalog, entries: Sequence[Entry]) -> Table:
-    """Entries line by line."""
+def add_catalog_verbs(app: typer.Typer) -> None:
+    """Add a verb for each catalog that no verb of its own lists."""
+    own = {command.name for command in app.registered_commands}
+    for catalog in CATALOGS:
+        if catalog.verb not in own:
+            app.command(catalog.verb, help=catalog.help)(_listing_verb(catalog))
+
+
+def _listing_verb(catalog: Catalog) -> Callable[..., None]:
+    def list_entries(word: Word = None, *, as_json: AsJson = False) -> None:
+        print_catalog(catalog, word, as_json=as_json)
+
+    return list_entries
+
+
+def print_catalog(catalog: Catalog, word: str | None, *, as_json: bool) -> None:
+    """Print the entries of a catalog that have a word, line by line, or as REST lists them."""
+    entries = catalog.search(word)
+    if as_json:
+        print(json.dumps([entry.document for entry in entries], indent=2, ensure_ascii=False))
+        return
     name, *others = catalog.columns
     columns = (Column(name, no_wrap=True), *(Column(other, overflow="fold") for other in others))
     table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=catalog.has_lines)
     for entry in entries:
         table.add_row(*map(Text, entry.cells))
-    return table
-
-
-def catalog_json(entries: Sequence[Entry]) -> str:
-    """Entries as REST lists them."""
-    return json.dumps([entry.document for entry in entries], indent=2, ensure_ascii=False)
+    console().print(table)

@@ -29,101 +29,97 @@ _FORMATS = {"date": "date", "date-time": "moment"}
 
 
 def field_reference() -> str:
-    """The page: a table for each block of a Scenario, then for each block of a SizingReport."""
-    scenario = _tables(Scenario.model_json_schema(), has_defaults=True)
-    report = _tables(SizingReport.model_json_schema(mode="serialization"), has_defaults=False)
+    """Write the page: a table for each block of a Scenario, then for each block of a SizingReport."""
+    scenario = _write_tables(Scenario.model_json_schema(), has_defaults=True)
+    report = _write_tables(SizingReport.model_json_schema(mode="serialization"), has_defaults=False)
     return "\n".join([_INTRODUCTION, "\n## Scenario", *scenario, "\n## Report", *report])
 
 
-def _tables(schema: _Schema, *, has_defaults: bool) -> Iterator[str]:
-    yield from _table(schema, has_defaults=has_defaults)
-    for name, paths in _blocks(schema).items():
+def _write_tables(schema: _Schema, *, has_defaults: bool) -> Iterator[str]:
+    yield from _write_table(schema, has_defaults=has_defaults)
+    for name, paths in _find_blocks(schema).items():
         yield f"\n### {name}\n\n{', '.join(f'`{path}`' for path in paths)}"
-        yield from _table(schema["$defs"][name], has_defaults=has_defaults)
+        yield from _write_table(schema["$defs"][name], has_defaults=has_defaults)
 
 
-def _blocks(schema: _Schema) -> dict[str, list[str]]:
-    """The blocks of a document, each with the dotted paths at which it stands; those below it by its first path."""
-    places: dict[str, list[str]] = {}
-    found = [("", schema)]
-    for prefix, block in found:
-        for field, said in block["properties"].items():
-            for name in _blocks_in(said):
-                path = f"{prefix}{_step(field, said)}"
-                if name not in places:
-                    found.append((f"{path}.", schema["$defs"][name]))
-                places.setdefault(name, []).append(path)
-    return places
+def _find_blocks(schema: _Schema) -> dict[str, list[str]]:
+    """Find the dotted paths of each block of a document; blocks within a block stand below its first path.
+
+    A path has `tiers[]` for a list of blocks, and `parts.*` for blocks by name.
+    """
+    paths_by_name: dict[str, list[str]] = {}
+    blocks = [("", schema)]
+    for prefix, block in blocks:  # which grows meanwhile
+        for field, field_schema in block["properties"].items():
+            options = [field_schema, *field_schema.get("anyOf", ())]
+            if any("items" in option for option in options):
+                path = f"{prefix}{field}[]"
+            elif any(option.get("additionalProperties") for option in options):
+                path = f"{prefix}{field}.*"
+            else:
+                path = f"{prefix}{field}"
+            for name in _names_in(field_schema):
+                if name not in paths_by_name:
+                    blocks.append((f"{path}.", schema["$defs"][name]))
+                paths_by_name.setdefault(name, []).append(path)
+    return paths_by_name
 
 
-def _step(field: str, said: _Schema) -> str:
-    """A field on a path: `tiers[]` where it is a list of blocks, `parts.*` where it has them by name."""
-    options = [said, *said.get("anyOf", ())]
-    if any("items" in option for option in options):
-        return f"{field}[]"
-    return f"{field}.*" if any(option.get("additionalProperties") for option in options) else field
+def _names_in(schema: Any) -> Iterator[str]:
+    """Yield the names of the blocks that a field holds."""
+    if isinstance(schema, dict):
+        if "$ref" in schema and _name(schema) != _ANY_VALUE:
+            yield _name(schema)
+        for inner in schema.values():
+            yield from _names_in(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _names_in(inner)
 
 
-def _blocks_in(said: Any) -> Iterator[str]:
-    """The names of the blocks that a field holds."""
-    if isinstance(said, dict):
-        if "$ref" in said and _name(said) != _ANY_VALUE:
-            yield _name(said)
-        for inner in said.values():
-            yield from _blocks_in(inner)
-    elif isinstance(said, list):
-        for inner in said:
-            yield from _blocks_in(inner)
-
-
-def _table(block: _Schema, *, has_defaults: bool) -> Iterator[str]:
+def _write_table(block: _Schema, *, has_defaults: bool) -> Iterator[str]:
     columns = ["field", "holds", *(["default"] if has_defaults else []), "what it is"]
     yield f"\n| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
-    for field, said in block["properties"].items():
-        default = [_default(field, said, block)] if has_defaults else []
-        yield f"| {' | '.join([f'`{field}`', _holds(field, said), *default, said['description']])} |"
+    for field, schema in block["properties"].items():
+        default = [_default_text(field, schema, block)] if has_defaults else []
+        yield f"| {' | '.join([f'`{field}`', _type_of_field(field, schema), *default, schema['description']])} |"
 
 
-def _holds(field: str, said: _Schema) -> str:
-    """The unit that a field's name has, or else what it takes, in words.
+def _type_of_field(field: str, schema: _Schema) -> str:
+    """Write the unit that a field's name has, or else the type of its values.
 
-    >>> _holds("seconds", {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]})
+    >>> _type_of_field("seconds", {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]})
     'list: seconds'
     """
     unit = _UNIT.search(field)
-    return _type(said, unit=unit[1].replace("_", " ") if unit else "")
+    return _type_text(schema, unit=unit[1].replace("_", " ") if unit else "")
 
 
-def _type(said: _Schema, *, unit: str) -> str:
-    if "$ref" in said and _name(said) != _ANY_VALUE:
-        return f"[{_name(said)}](#{_name(said).lower()})"
-    if choices := said.get("enum", [said["const"]] if "const" in said else []):
+def _type_text(schema: _Schema, *, unit: str) -> str:
+    """Write a type: a block, names, one of several types, a list, values by name, or a single value with its unit."""
+    if "$ref" in schema and _name(schema) != _ANY_VALUE:
+        return f"[{_name(schema)}](#{_name(schema).lower()})"
+    if choices := schema.get("enum", [schema["const"]] if "const" in schema else []):
         return ", ".join(f"`{choice}`" for choice in choices)
-    single = unit or _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
-    return _composed(said, unit=unit) or single
-
-
-def _composed(said: _Schema, *, unit: str) -> str:
-    """A type that is made of others: one of several, a list, values by name. Empty for a single value."""
-    if options := said.get("anyOf"):
-        types = [_type(option, unit=unit) for option in options if option.get("type") != "null"]
+    if options := schema.get("anyOf"):
+        types = [_type_text(option, unit=unit) for option in options if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
-    if items := said.get("items") or said.get("prefixItems"):
-        return f"list: {_type(items[0] if isinstance(items, list) else items, unit=unit)}"
-    if values := said.get("additionalProperties"):
-        return f"{_type(values, unit=unit) if isinstance(values, dict) else 'any value'}, by name"
-    return ""
+    if items := schema.get("items") or schema.get("prefixItems"):
+        return f"list: {_type_text(items[0] if isinstance(items, list) else items, unit=unit)}"
+    if values := schema.get("additionalProperties"):
+        return f"{_type_text(values, unit=unit) if isinstance(values, dict) else 'any value'}, by name"
+    return unit or _FORMATS.get(schema.get("format", "")) or _TYPES.get(schema.get("type", ""), "any value")
 
 
-def _default(field: str, said: _Schema, block: _Schema) -> str:
-    """The default as a scenario would give it; nothing where the description says what null means."""
+def _default_text(field: str, schema: _Schema, block: _Schema) -> str:
+    """Write the default as a scenario would give it; nothing where the description says what null means."""
     if field in block.get("required", ()):
         return "required"
-    default = said.get("default")
+    default = schema.get("default")
     if isinstance(default, list):
         return ", ".join(default) or "none"
     return "" if default is None else json.dumps(default).strip('"').removesuffix(".0")
 
 
-def _name(said: _Schema) -> str:
-    return str(said["$ref"].rpartition("/")[2])
+def _name(schema: _Schema) -> str:
+    return str(schema["$ref"].rpartition("/")[2])

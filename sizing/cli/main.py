@@ -4,8 +4,51 @@ from __future__ import annotations
 
 import typer
 
-from sizing.cli.console import Program, run
-from sizing.cli.flags_elsewhere import FLAGS_ELSEWHERE
+from sizing.terminal.program import Program, run
+
+FLAGS_ELSEWHERE = {
+    elsewhere: flag
+    for flag, names in {
+        "--tensor": "--tp --tp-size --tensor-parallel --tensor-parallel-size --tensor-model-parallel-size",
+        "--pipeline": "--pp --pp-size --pipeline-parallel --pipeline-parallel-size --pipeline-model-parallel-size",
+        "--virtual-pipeline": "--vp --vpp --num-virtual-stages-per-pipeline-rank",
+        "--first-stage-layers": "--decoder-first-pipeline-num-layers",
+        "--last-stage-layers": "--decoder-last-pipeline-num-layers",
+        "--embedding-counts-as-layer": "--account-for-embedding-in-pipeline-split",
+        "--loss-counts-as-layer": "--account-for-loss-in-pipeline-split",
+        "--data": "--dp --dp-size --data-parallel --data-parallel-size",
+        "--context": "--cp --cp-size --context-parallel --context-parallel-size",
+        "--expert": "--ep --ep-size --expert-parallel --expert-parallel-size --expert-model-parallel-size",
+        "--micro-batch": "--mbs --micro-batch-size --train-micro-batch-size-per-gpu --per-device-train-batch-size",
+        "--global-batch": "--gbs --global-batch-size --train-batch-size --batch-size",
+        "--sequence-length": "--seq --seq-len --seq-length --seqlen --max-seq-len --context-length",
+        "--schedule": "--pipeline-schedule --pp-schedule --pipeline-parallel-schedule",
+        "--recomputation": "--recompute --recompute-granularity --recompute-activations --activation-checkpointing",
+        "--recomputed-layers": "--recompute-num-layers",
+        "--expert-tensor": "--etp --expert-tensor-parallel-size",
+        "--parameters": "--params --num-params --num-parameters --model-size",
+        "--model": "--preset --model-name --arch",
+        "--zero-stage": "--zero",
+        "--gpus": "--num-gpus --ngpus --gpu --world-size",
+        "--node": "--node-type --machine --instance --system",
+        "--storage-nics": "--storage-nic --storage-adapters --storage-network --nics",
+        "--format": "--ckpt-format --dist-ckpt-format",
+        "--mode": "--async --async-save",
+        "--interval": "--save-interval --checkpoint-interval",
+        "--write-bandwidth": "--bandwidth --bw --write-bw --storage-bandwidth --write",
+        "--read-bandwidth": "--read-bw --read",
+        "--keep-last": "--keep --save-total-limit",
+        "--failures": "--failure-rate --failure-preset --reliability",
+        "--max-overhead": "--overhead --target-overhead",
+        "--max-stall": "--stall --target-stall",
+        "--recovery": "--rto --max-recovery --target-recovery --recovery-time",
+        "--min-goodput": "--goodput --target-goodput --ettr --min-ettr",
+        "--distributed-optimizer": "--use-distributed-optimizer",
+        "--optimizer-sharding": "--dist-ckpt-optim-fully-reshardable --distrib-optim-sharding-type",
+    }.items()
+    for elsewhere in names.split()
+}
+"""What Megatron-LM, DeepSpeed, Transformers and other sizing tools call what these flags set."""
 
 PROGRAM = Program("ckpt-size", flags_elsewhere=FLAGS_ELSEWHERE)
 

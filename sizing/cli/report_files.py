@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from sizing.errors import InvalidInput
-from sizing.reports.document import Document
+from sizing.present.document import Document
+from sizing.present.markdown import markdown_of
 
-_HELP = "Write the report with charts into FILE.html or FILE.pdf"
+_HELP = "Write the report into FILE.html or FILE.pdf, with charts, or into FILE.md"
 ReportFile = Annotated[Path | None, typer.Option("--report", help=_HELP)]
 REPORT_FILE = (Path | None, typer.Option(None, "--report", help=_HELP))
-"""The same for verbs with the flags of a scenario."""
-_ENDINGS = (".html", ".pdf")
+"""The flag --report for verbs with the flags of a scenario."""
+_ENDINGS = (".html", ".pdf", ".md")
 
 
 def require_report_name(path: Path | None) -> None:
@@ -25,7 +26,7 @@ def require_report_name(path: Path | None) -> None:
     Raises InvalidInput.
     """
     if path is not None and path.suffix.lower() not in _ENDINGS:
-        rule = f"must end in {' or '.join(_ENDINGS)}"
+        rule = f"must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}"
         raise InvalidInput.of("--report", rule, value=path.name, remedy="rename it")
 
 
@@ -36,13 +37,19 @@ def write_report(document: Callable[[], Document], path: Path | None) -> None:
     """
     if path is None:
         return
-    from sizing.reports.page import html, pdf  # noqa: PLC0415 - the libraries that draw take a second to load
-
-    page = html(document(), made_at=datetime.now(UTC))  # noqa: TID251 - the command line is the caller with the clock
-    content = page.encode() if path.suffix.lower() == ".html" else pdf(page)
     try:
-        path.write_bytes(content)
+        path.write_bytes(_content(document(), path.suffix.lower()))
     except OSError as error:
         raise InvalidInput.of(
             "--report", f"cannot be written ({error.strerror})", value=str(path), remedy="check folder and permissions"
         ) from None
+
+
+def _content(document: Document, ending: str) -> bytes:
+    if ending == ".md":
+        return markdown_of(document).encode()
+    from sizing.present.page import render_page, render_pdf  # noqa: PLC0415 - drawing takes a second to load
+
+    made_at = datetime.now(UTC)  # noqa: TID251 - the command line is the caller with the clock
+    page = render_page(document, made_at=made_at)
+    return page.encode() if ending == ".html" else render_pdf(page)

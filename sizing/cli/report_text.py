@@ -1,4 +1,4 @@
-"""A SizingReport at the terminal: the first screen, and the whole of it."""
+"""An answer at the terminal: the words of any question, and the first screen of a report before them."""
 
 from __future__ import annotations
 
@@ -8,88 +8,56 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.cli.tables import table_of
-from sizing.report import SizingReport
-from sizing.summary import (
-    FirstScreen,
-    Row,
-    Section,
-    assumed,
-    came_from,
-    checkpoint_section,
-    first_screen,
-    grids,
-    rank_classes,
-    sections,
-)
-
-_MORE = "--full prints all tables and what was assumed; --report FILE.pdf or FILE.html has them with charts"
+from sizing.present.rows import FirstScreen, Row, Section, Summary
+from sizing.terminal.output import summary_text, table_of
 
 
-def first_screen_text(report: SizingReport, words: Callable[[str], str] = str) -> RenderableType:
-    """The answer on one screen; `words` puts what it says to do as the reader typed it."""
-    screen = _in_words(first_screen(report), words)
-    guesses = (Text(f"guess: {guess}") for guess in screen.guesses)
-    mark = [Text(screen.mark_meaning, style="dim")] if screen.mark_meaning else []
-    return Group(
-        *_heading(screen), "", _figures(screen.figures), *mark, *_warnings(screen), *guesses, Text(_MORE, style="dim")
-    )
+def answer_text(summary: Summary, words: Callable[[str], str] = str) -> RenderableType:
+    """Show an answer in words; `words` puts what it says to do as the reader typed it."""
+    tables = [_section_table(section, words) for section in summary.sections] + [*map(table_of, summary.grids)]
+    if summary.screen is not None:
+        return Group(*_screen_lines(summary.screen, words, tables, summary))
+    if summary.sections:
+        return Group(*[line for table in tables for line in ("", table)][1:])
+    return summary_text(summary, words)
 
 
-def report_text(report: SizingReport, words: Callable[[str], str] = str) -> RenderableType:
-    """The whole report as tables; `words` as for the first screen."""
-    screen = _in_words(first_screen(report), words)
-    tables = [*map(_rows, sections(report)), *map(table_of, grids(report))]
-    return Group(
-        *_heading(screen),
-        *(line for table in tables for line in ("", table)),
-        *_warnings(screen),
-        Text(came_from(report), style="dim"),
-        Text(assumed(report), style="dim"),
-    )
-
-
-def manifest_text(report: SizingReport) -> RenderableType:
-    """Who writes which files."""
-    return Group(_rows(checkpoint_section(report)), "", table_of(rank_classes(report)))
-
-
-def _in_words(screen: FirstScreen, words: Callable[[str], str]) -> FirstScreen:
-    return screen._replace(
-        verdict=words(screen.verdict),
-        remedies=tuple(map(words, screen.remedies)),
-        warnings=tuple(map(words, screen.warnings)),
-    )
-
-
-def _heading(screen: FirstScreen) -> Iterator[RenderableType]:
+def _screen_lines(
+    screen: FirstScreen, words: Callable[[str], str], tables: Iterable[RenderableType], summary: Summary
+) -> Iterator[RenderableType]:
+    """Yield the first screen alone, or its verdict with all tables below it."""
     yield Text(screen.headline, style="bold")
     style = "bold red" if screen.misses else "bold yellow" if screen.is_weak else "bold green"
-    yield Text(screen.verdict, style=style)
-    for remedy in screen.remedies:
-        yield Text(remedy, style="red")
+    yield Text(words(screen.verdict), style=style)
+    yield from (Text(words(remedy), style="red") for remedy in screen.remedies)
+    if summary.is_full:
+        yield from (line for table in tables for line in ("", table))
+    else:
+        yield ""
+        yield _figures_table(screen.figures, words)
+        if screen.mark_meaning:
+            yield Text(screen.mark_meaning, style="dim")
+    yield from (Text(f"warning: {words(warning)}", style="yellow") for warning in screen.warnings)
+    if not summary.is_full:
+        yield from (Text(f"guess: {guess}") for guess in screen.guesses)
+    yield from (Text(note, style="dim") for note in summary.notes)
 
 
-def _figures(rows: Iterable[Row]) -> Table:
+def _figures_table(rows: Iterable[Row], words: Callable[[str], str]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="bold")
     table.add_column()
     for row in rows:
-        table.add_row(*row)
+        table.add_row(row.label, row.figure, words(row.meaning))
     return table
 
 
-def _warnings(screen: FirstScreen) -> Iterator[RenderableType]:
-    for warning in screen.warnings:
-        yield Text(f"warning: {warning}", style="yellow")
-
-
-def _rows(section: Section) -> Table:
+def _section_table(section: Section, words: Callable[[str], str]) -> RenderableType:
     table = Table(title=section.title, title_justify="left", title_style="bold cyan", box=None, show_header=False)
     table.add_column(style="dim", min_width=19)
     table.add_column(justify="right", min_width=24, no_wrap=True)
     table.add_column()
     for row in section.rows:
-        table.add_row(*row)
+        table.add_row(row.label, row.figure, words(row.meaning))
     return table

@@ -13,17 +13,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.checkpoint_files.container import StoredTensor
 from sizing.checkpoint_files.weights import weights_of
-from sizing.cli.files import read_document
+from sizing.cli.flags import naming_flags
 from sizing.cli.meta_device import tensors_on_meta_device
-from sizing.cli.terminal import console
 from sizing.errors import InvalidInput
 from sizing.model import Model
-from sizing.model.listed import FlatTensor, Heads, ListedModel, listed_model
+from sizing.model.listed import FlatTensor, Heads, listed_model
 from sizing.model.listing import model_of_tensors, modules_left_out
 from sizing.model.model import resolve
 from sizing.scenario import scenario_from
+from sizing.terminal.files import read_document
+from sizing.terminal.output import console
 from sizing.units import counted_text
 
 _DOCUMENTS = (".json", ".yaml", ".yml")
@@ -48,7 +48,7 @@ def tensors_verb(
     ] = False,
 ) -> None:
     """List a model's tensors with the roles that the rules give them, equal ones together."""
-    model, notes = _model(path, hf_config)
+    model, notes = _read_model(path, hf_config)
     document = json.dumps({"model": model.model_dump(mode="json", exclude_unset=True)}, indent=1)
     if output is not None:
         _write(output, document)
@@ -58,48 +58,45 @@ def tensors_verb(
         console().print(_table(model, notes))
 
 
-def _model(path: Path | None, hf_config: Path | None) -> tuple[Model, list[str]]:
-    """The model of one of the sources, and what a reader must know of the list."""
+def _read_model(path: Path | None, hf_config: Path | None) -> tuple[Model, list[str]]:
+    """Read the model from one of the sources, with notes on what its list leaves out."""
     if (path is None) == (hf_config is None):
-        found = "both" if path else "none"
+        sources = "both" if path else "none"
         raise InvalidInput.of(
-            "the list", "must be read from a PATH or from --hf-config", value=found, remedy="give one"
+            "the list", "must be read from a PATH or from --hf-config", value=sources, remedy="give one"
         )
     if hf_config is not None:
         config = read_document(hf_config)
         model = model_of_tensors(tensors_on_meta_device(config, hf_config), config)
-        return model, list(_left_out(config, model))
+        return model, list(_notes_on_modules(config, model))
     assert path is not None  # noqa: S101 - one of the two is given
-    if path.suffix in _DOCUMENTS and not path.name.endswith(".safetensors.index.json"):
-        return _of_scenario(path), []
-    return _of_checkpoint(path)
-
-
-def _of_scenario(path: Path) -> Model:
+    if path.suffix not in _DOCUMENTS or path.name.endswith(".safetensors.index.json"):
+        return _read_checkpoint(path)
     model = scenario_from(read_document(path)).model
     if model.tensors is None:
         rule, remedy = "must be a scenario with model.tensors", "give a checkpoint, or --hf-config"
         raise InvalidInput.of(str(path), rule, value=None, remedy=remedy)
-    return model
+    return model, []
 
 
-def _of_checkpoint(path: Path) -> tuple[Model, list[str]]:
-    """The model of the weights, with the heads that a config.json beside them states."""
-    weights = weights_of(path)
+def _read_checkpoint(path: Path) -> tuple[Model, list[str]]:
+    """Read the model from weights, with the heads that a config.json beside them states."""
+    with naming_flags():
+        weights = weights_of(path)
     beside = (path if path.is_dir() else path.parent) / "config.json"
     config = read_document(beside) if beside.is_file() else {}
-    model = model_of_tensors(map(_flat, weights.tensors), config)
-    notes = list(_left_out(config, model))
+    tensors = (
+        FlatTensor(tensor.name, tensor.shape, tensor.dtype, "tied" if tensor.is_alias else None)
+        for tensor in weights.tensors
+    )
+    model = model_of_tensors(tensors, config)
+    notes = list(_notes_on_modules(config, model))
     if weights.num_others:
         notes.append(f"{counted_text(weights.num_others, 'tensor')} of the checkpoint that are no weights are left out")
     return model, notes
 
 
-def _flat(tensor: StoredTensor) -> FlatTensor:
-    return FlatTensor(tensor.name, tensor.shape, tensor.dtype, "tied" if tensor.is_alias else None)
-
-
-def _left_out(config: Mapping[str, Any], model: Model) -> Iterator[str]:
+def _notes_on_modules(config: Mapping[str, Any], model: Model) -> Iterator[str]:
     if modules := modules_left_out(config, model):
         yield f"{counted_text(modules, 'multi-token-prediction module')} of the config: no weights of them in the list"
 
@@ -115,16 +112,6 @@ def _write(path: Path, text: str) -> None:
 def _table(model: Model, notes: list[str]) -> RenderableType:
     heads = Heads(model.num_attention_heads, model.num_kv_heads)
     listed, resolved = listed_model(model.tensors or (), heads), resolve(model)
-    remarks = [*(f"{assumption.value}: {assumption.reason}" for assumption in listed.notes), *notes]
-    return Group(
-        _rows(listed),
-        *(Text(f"note: {remark}") for remark in remarks),
-        Text(),
-        Text(f"{resolved.num_parameters:,} parameters in {counted_text(resolved.num_layers, 'layer')}"),
-    )
-
-
-def _rows(listed: ListedModel) -> Table:
     table = Table(title="Tensors", title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("name", "shape", "dtype"):
         table.add_column(column, overflow="fold")
@@ -138,4 +125,10 @@ def _rows(listed: ListedModel) -> Table:
         table.add_row(
             Text(entry.name), shape, Text(entry.dtype), f"{entry.num_tensors:,}", f"{entry.num_parameters:,}", roles
         )
-    return table
+    remarks = [*(f"{assumption.value}: {assumption.reason}" for assumption in listed.notes), *notes]
+    return Group(
+        table,
+        *(Text(f"note: {remark}") for remark in remarks),
+        Text(),
+        Text(f"{resolved.num_parameters:,} parameters in {counted_text(resolved.num_layers, 'layer')}"),
+    )

@@ -1,4 +1,4 @@
-"""Predicted beside published, as text: how it stands first, then every comparison of each part under its source."""
+"""Comparisons of predicted with published figures as text: counts first, then each part by source."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.validation import Comparison, ValidationReport
-from sizing.validation.run_assumptions import RunAssumption
-from sizing.validation.validation_report import ValidationPart
 
 WIDTH = 100
-"""In which every row can be read, where there is no terminal."""
+"""Characters of a line in which every row can be read where there is no terminal."""
 
 _MIN_NUMBER = 12
 """Columns of a figure, so that those of all sources stand below each other."""
 
 
 def validation_text(report: ValidationReport) -> RenderableType:
-    """The parts counted, then each with all its comparisons, what runs were assumed to do, and what has no figure."""
+    """Show the counts of all parts, each part with its comparisons, assumptions about runs, and what has no figure."""
+    parts: list[RenderableType] = []
+    for number, part in enumerate(report.parts, start=1):
+        parts.append(_heading(f"{number}. {part.title}"))
+        by_source = groupby(part.comparisons, key=lambda row: row.source)
+        parts += [_source_table(source, list(rows)) for source, rows in by_source]
     return Group(
-        _counts(report),
-        *(_part(number, part) for number, part in enumerate(report.parts, start=1)),
+        _counts_table(report),
+        *parts,
         _heading("Assumed of runs that do not publish it, the same for all"),
-        *(_bullet(_assumption(row)) for row in report.run_assumptions),
+        *(_bullet(f"{row.quantity}: {row.value:.4g} ({row.reason}; {row.source})") for row in report.run_assumptions),
         _heading("Published without a figure to compare"),
         *(_bullet(f"{name}: {instead}") for name, instead in report.without_figure.items()),
     )
 
 
-def _counts(report: ValidationReport) -> Table:
+def _counts_table(report: ValidationReport) -> Table:
     table = Table("predicted against published", box=box.SIMPLE_HEAD, width=WIDTH)
     for column in ("rows", "agree", "explained miss", "unexplained", "no prediction"):
         table.add_column(column, justify="right")
@@ -45,13 +48,8 @@ def _counts(report: ValidationReport) -> Table:
     return table
 
 
-def _part(number: int, part: ValidationPart) -> Group:
-    by_source = groupby(part.comparisons, key=lambda row: row.source)
-    return Group(_heading(f"{number}. {part.title}"), *(_of_source(source, list(rows)) for source, rows in by_source))
-
-
-def _of_source(source: str, rows: list[Comparison]) -> Group:
-    """The rows of one source, and below them the notes that their verdicts count."""
+def _source_table(source: str, rows: list[Comparison]) -> Group:
+    """Show the rows of one source, and below them the numbered notes of their verdicts."""
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False, width=WIDTH - 2)
     table.add_column("", ratio=1)
@@ -82,7 +80,9 @@ def _verdict(row: Comparison) -> str:
         case "agrees" if row.is_lower_bound and row.predicted is not None and row.predicted >= row.published:
             return "above"
         case "agrees":
-            return "equal" if row.tolerance_fraction == 0 else f"within {_percent(row.tolerance_fraction)}"
+            tolerance = row.tolerance_fraction
+            percent = f"{100 * tolerance:.2g} %" if tolerance >= 1e-4 else f"{tolerance:.0e}"
+            return f"within {percent}" if tolerance else "equal"
         case "explained-miss":
             return "explained"
         case "no-prediction":
@@ -91,16 +91,8 @@ def _verdict(row: Comparison) -> str:
             return "UNEXPLAINED"
 
 
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.2g} %" if fraction >= 1e-4 else f"{fraction:.0e}"
-
-
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-
-
-def _assumption(row: RunAssumption) -> str:
-    return f"{row.quantity}: {row.value:.4g} ({row.reason}; {row.source})"
 
 
 def _heading(text: str) -> Padding:

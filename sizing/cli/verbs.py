@@ -1,47 +1,26 @@
-"""The verbs of `ckpt-size`: a Scenario from a file and flags, a SizingReport as text or JSON."""
+"""The verbs of `ckpt-size`: each question of the registry, checkpoints to inspect, catalogs and what is published.
+
+A verb is imported when it is asked for. What help says of all of them stands here, and for questions in the registry.
+"""
 
 from __future__ import annotations
 
-import sys
+import copy
+import importlib
+from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, get_args
 
-import typer
+from typer.core import TyperCommand
+from typer.models import CommandInfo
 
-from sizing.checkpoint_files import contents_of
-from sizing.cli.catalog_verbs import add_catalog_verbs
-from sizing.cli.console import Verbs, Version, program_app
-from sizing.cli.explore import (
-    SWEEP_FIELDS,
-    SWEEP_OPTIONS,
-    cluster_verb,
-    compare_verb,
-    decide_verb,
-    require_verb,
-    sweep_verb,
-)
-from sizing.cli.field_reference import field_reference
-from sizing.cli.files import read_storage_profile
-from sizing.cli.flags import flag_words
-from sizing.cli.inspection_table import inspection_table
-from sizing.cli.layouts import LAYOUTS_FIELDS, LAYOUTS_OPTIONS, layouts_verb
-from sizing.cli.rematerialization import REMATERIALIZE_FIELDS, REMATERIALIZE_OPTIONS, rematerialize_verb
-from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
-from sizing.cli.report_text import first_screen_text, manifest_text, report_text
-from sizing.cli.scenarios import AS_JSON, CHECK, asked_layout, asked_scenario, with_scenario_parameters
-from sizing.cli.sensitivity import SENSITIVITY_FIELDS, SENSITIVITY_OPTIONS, sensitivity_verb
-from sizing.cli.simulation import SIMULATE_FIELDS, SIMULATE_OPTIONS, simulate_verb
-from sizing.cli.stages import STAGES_FIELDS, STAGES_OPTIONS, stages_verb
-from sizing.cli.techniques import TECHNIQUES_OPTIONS, techniques_verb
-from sizing.cli.tensor_lists import tensors_verb
-from sizing.cli.terminal import EXIT_MISSED, console
-from sizing.cli.validation_table import WIDTH, validation_text
-from sizing.layout.manifest import ManifestRow
-from sizing.report import answer
-from sizing.reports.document import sizing_document
-from sizing.sized import manifest_of
-from sizing.spreadsheets import TableWriter
-from sizing.validation import validation
+from sizing.cli.catalogs import add_catalog_verbs
+from sizing.loading import loading
+from sizing.present.catalogs import CATALOGS
+from sizing.questions.registry import QUESTIONS, Panel, QuestionEntry
+from sizing.terminal.program import UnknownVerb, Verbs, Version, program_app
+from sizing.terminal.verb_help import VerbWithManyFlags
 
 
 class AnswerByDefault(Verbs):
@@ -50,19 +29,99 @@ class AnswerByDefault(Verbs):
     unknown = "is neither a file nor a verb of"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words as they are left to parse."""
+        """Put the verb `answer` before a bare file or flag, and parse the words."""
         own = {name for parameter in self.params for name in parameter.opts}
         first = next(iter(args), "--help")
-        if first in own or first in ctx.help_option_names or not (first.startswith("-") or _is_file(first)):
+        if not first.startswith("-") and first not in self.commands and not _exists(first):
+            _refuse_model(first, ctx.command_path)
+        is_file = "/" in first or "." in first or _exists(first)
+        if first in own or first in ctx.help_option_names or not (first.startswith("-") or is_file):
             return super().parse_args(ctx, args)
         return super().parse_args(ctx, ["answer", *args])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """What may come next: a verb, or a flag of the program or of `answer`."""
+        """List what may come next: a verb, or a flag of the program or of `answer`."""
         return [
             *super().shell_complete(ctx, incomplete),
             *self.commands["answer"].shell_complete(ctx, incomplete),
         ]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, for which no verb is imported."""
+        listed = copy.copy(self)
+        late = [verb for verb in app.registered_commands if isinstance(verb, LateVerb)]
+        lines = [(str(verb.name), verb.line, str(verb.rich_help_panel)) for verb in late]
+        lines += [(catalog.verb, catalog.help, "Catalogs") for catalog in CATALOGS if catalog.verb not in QUESTIONS]
+        listed.commands = {
+            name: TyperCommand(name, callback=None, help=line, rich_help_panel=panel)
+            for name, line, panel in sorted(lines, key=lambda verb: get_args(Panel).index(verb[2]))
+        }
+        super(AnswerByDefault, listed).format_help(ctx, formatter)
+
+
+def _exists(word: str) -> bool:
+    """Whether a word is the path of something; one that is too long for a path is not."""
+    try:
+        return Path(word).exists()
+    except OSError:
+        return False
+
+
+def _refuse_model(word: str, program: str) -> None:
+    """Raise UnknownVerb where a word that is no file is a model of the catalog, with the flag that takes it."""
+    with loading():
+        from sizing.model.catalog import catalog  # noqa: PLC0415 - a word that is a verb or a file needs no catalog
+    if word in catalog():
+        raise UnknownVerb(f"{word} is a model, and no file: write {program} --model {word}.")
+
+
+class LateVerb(CommandInfo):
+    """A verb that is imported when it is built; `line` is what the help of the program says of it, in a `panel`."""
+
+    def __init__(self, name: str, line: str, panel: Panel) -> None:
+        super().__init__(name, cls=VerbWithManyFlags, rich_help_panel=panel)
+        self.line = line
+        del self.callback, self.help
+
+    def __getattr__(self, name: str) -> Any:
+        """Import the function and the help of the verb, which typer reads when it builds the verb."""
+        if name not in ("callback", "help"):
+            raise AttributeError(name)
+        with loading():
+            self.callback, self.help = self.load()
+        return getattr(self, name)
+
+    @abstractmethod
+    def load(self) -> tuple[Callable[..., None], str]:
+        """Import what the verb does, and its whole help."""
+
+
+class QuestionVerb(LateVerb):
+    """The verb of a question, whose folder is imported when the verb is built."""
+
+    def __init__(self, entry: QuestionEntry[Any, Any]) -> None:
+        super().__init__(entry.name, entry.help, entry.panel)
+        self._entry = entry
+
+    def load(self) -> tuple[Callable[..., None], str]:
+        """Import the question's folder."""
+        from sizing.cli.questions import question_verb  # noqa: PLC0415 - the help of the program needs no question
+
+        more = self._entry.question.more_help
+        return question_verb(self._entry), f"{self.line}\n\n{more}" if more else self.line
+
+
+class ModuleVerb(LateVerb):
+    """A verb that asks no question: a function of a module of this folder."""
+
+    def __init__(self, name: str, line: str, *, module: str) -> None:
+        super().__init__(name, line, "Inspect")
+        self._module = module
+
+    def load(self) -> tuple[Callable[..., None], str]:
+        """Import the module, where the function has the verb's name."""
+        module = importlib.import_module(f"{__package__}.{self._module}")
+        return getattr(module, f"{self.name}_verb"), self.line
 
 
 app = program_app(
@@ -72,135 +131,37 @@ app = program_app(
 )
 
 
-def _is_file(word: str) -> bool:
-    """Whether a word is there, or is written as only a file's name would be."""
-    return "/" in word or "." in word or Path(word).exists()
-
-
-def answer_verb(
-    scenario: Path | None = None,
-    *,
-    storage: Path | None,
-    hf_config: Path | None,
-    checkpoint: Path | None,
-    full: bool,
-    report_file: Path | None,
-    as_json: bool,
-    check: bool,
-    **flags: str | None,
-) -> None:
-    """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
-    require_report_name(report_file)
-    asked = asked_layout(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    report = answer(asked.scenario, assumed=asked.assumed, nothing_fits=asked.nothing_fits)
-    write_report(lambda: sizing_document(asked.scenario, report), report_file)
-    if as_json:
-        print(report.model_dump_json(indent=2))
-    else:
-        words = flag_words(scenario, flags)
-        console().print(report_text(report, words) if full else first_screen_text(report, words))
-    if check and any(target.met is False for target in report.targets):
-        raise typer.Exit(EXIT_MISSED)
-
-
-def manifest_verb(
-    scenario: Path | None = None,
-    *,
-    storage: Path | None,
-    hf_config: Path | None,
-    checkpoint: Path | None,
-    as_csv: bool,
-    **flags: str | None,
-) -> None:
-    """List the files of a checkpoint by class of ranks, or each of them as CSV."""
-    asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    if as_csv:
-        writer = TableWriter(sys.stdout)
-        writer.row(ManifestRow._fields)
-        writer.rows(manifest_of(asked))
-    else:
-        console().print(manifest_text(answer(asked)))
-
-
 @app.callback()
 def _options(version: Version = False) -> None:
     pass
 
 
-app.command("answer")(
-    with_scenario_parameters(
-        answer_verb,
-        full=(bool, typer.Option(False, "--full", help="Print all tables, their limits and what was assumed")),
-        report_file=REPORT_FILE,
-        as_json=AS_JSON,
-        check=CHECK,
-    )
+app.registered_commands.extend(map(QuestionVerb, QUESTIONS.values()))
+app.registered_commands.extend(
+    [
+        ModuleVerb(
+            "tensors",
+            "List a model's tensors with the roles that the rules give them, equal ones together.",
+            module="tensor_lists",
+        ),
+        ModuleVerb(
+            "inspect",
+            "Read the sizes off an existing checkpoint, without loading its tensors or running its pickles.",
+            module="own_verbs",
+        ),
+        ModuleVerb(
+            "profile", "Print the storage profile of a benchmark result, to put into a scenario.", module="own_verbs"
+        ),
+        ModuleVerb(
+            "validate",
+            "Compare with what is published, in three parts. Exit with 1 where a miss is not explained.",
+            module="own_verbs",
+        ),
+        ModuleVerb(
+            "fields",
+            "Print every field of a scenario and of its report: unit, default and what it is, as Markdown.",
+            module="own_verbs",
+        ),
+    ]
 )
-app.command("manifest")(
-    with_scenario_parameters(
-        manifest_verb, as_csv=(bool, typer.Option(False, "--csv", help="Every file of worlds up to 100,000 ranks"))
-    )
-)
-
-
-app.command("require")(with_scenario_parameters(require_verb, report_file=REPORT_FILE, as_json=AS_JSON, check=CHECK))
-app.command("sweep")(with_scenario_parameters(sweep_verb, own_fields=SWEEP_FIELDS, **SWEEP_OPTIONS))
-app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMULATE_FIELDS, **SIMULATE_OPTIONS))
-app.command("sensitivity")(
-    with_scenario_parameters(sensitivity_verb, own_fields=SENSITIVITY_FIELDS, **SENSITIVITY_OPTIONS)
-)
-app.command("layouts")(
-    with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS | {"no_offload": "offload"}, **LAYOUTS_OPTIONS)
-)
-app.command("rematerialize")(
-    with_scenario_parameters(rematerialize_verb, own_fields=REMATERIALIZE_FIELDS, **REMATERIALIZE_OPTIONS)
-)
-app.command("stages")(with_scenario_parameters(stages_verb, own_fields=STAGES_FIELDS, **STAGES_OPTIONS))
-app.command("techniques")(with_scenario_parameters(techniques_verb, own_fields=None, **TECHNIQUES_OPTIONS))
-app.command("compare")(compare_verb)
-app.command("decide")(decide_verb)
-app.command("cluster")(cluster_verb)
-app.command("tensors")(tensors_verb)
-
-
-@app.command("inspect")
-def inspect_verb(
-    path: Annotated[Path, typer.Argument(help="A safetensors, torch DCP or torch.save file, or a folder")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the contents as JSON")] = False,
-) -> None:
-    """Read the sizes off an existing checkpoint, without loading its tensors or running its pickles."""
-    contents = contents_of(path)
-    if as_json:
-        print(contents.model_dump_json(indent=2))
-    else:
-        console().print(inspection_table(contents))
-
-
-@app.command("profile")
-def profile_verb(result: Annotated[Path, typer.Argument(help="A result of ckpt-bench run")]) -> None:
-    """Print the storage profile of a benchmark result, to put into a scenario."""
-    print(read_storage_profile(result).model_dump_json(indent=2, exclude_none=True))
-
-
-@app.command("validate")
-def validate_verb(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print the comparisons as JSON")] = False
-) -> None:
-    """Compare with what is published, in three parts. Exit with 1 where a miss is not explained."""
-    report = validation()
-    if as_json:
-        print(report.model_dump_json(indent=2))
-    else:
-        console(width_without_terminal=WIDTH).print(validation_text(report))
-    if not report.as_expected:
-        raise typer.Exit(EXIT_MISSED)
-
-
-@app.command("fields")
-def fields_verb() -> None:
-    """Print every field of a scenario and of its report: unit, default and what it is, as Markdown."""
-    print(field_reference())
-
-
 add_catalog_verbs(app)

@@ -1,4 +1,4 @@
-"""On what: node types with their GPUs, memory and links."""
+"""The nodes that train: node types with their GPUs, memory and links."""
 
 from sizing.cluster.cluster import Cluster, ResolvedKind, ResolvedNode
 from sizing.cluster.node import NodeSpec, node_catalog

@@ -1,25 +1,24 @@
-"""Network adapters of a node: those of the catalog as published, and the user's own figures for storage."""
+"""Network adapters of a node: published ones of the catalog, and the user's own figures for storage."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.strict_model import StrictModel
 from sizing.units import BytesPerSecond, bit_rate_text
 
 MAX_ADAPTERS = 256
-"""Of one node: eight times the most in the catalog, so a number above is a typing error."""
+"""Max adapters of one node, eight times the most in the catalog: a number above is a typing error."""
 
 _AS_TEXT = re.compile(r"\s*(?P<num>[0-9]{1,4})\s*[xX*×]\s*(?P<rate>.*[A-Za-z].*)", re.DOTALL)  # noqa: RUF001  as people type it
 
 
-class StorageNics(BaseModel):
+class StorageNics(StrictModel):
     """The adapters through which one node reaches its storage: number and rate each."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     num: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] = Field(description="How many adapters one node has for storage.")
     bytes_per_second: BytesPerSecond = Field(
@@ -29,17 +28,17 @@ class StorageNics(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_text(cls, value: Any) -> Any:
-        """Both figures from text such as "2 x 400 Gb/s"."""
+        """Read number and rate from text such as "2 x 400 Gb/s"."""
         if not isinstance(value, str):
             return value
-        found = _AS_TEXT.fullmatch(value)
-        if found is None:
+        match = _AS_TEXT.fullmatch(value)
+        if match is None:
             raise broken_rule("is not a number of adapters with the rate of one", "write for example 2 x 400 Gb/s")
-        return {"num": int(found["num"]), "bytes_per_second": found["rate"]}
+        return {"num": int(match["num"]), "bytes_per_second": match["rate"]}
 
     @property
     def node_bytes_per_second(self) -> float:
-        """What all adapters of a node carry together, one way.
+        """Rate of all storage adapters of a node together, one way.
 
         >>> StorageNics.model_validate("2 x 400 Gb/s").node_bytes_per_second
         100000000000.0
@@ -48,7 +47,7 @@ class StorageNics(BaseModel):
 
     @property
     def text(self) -> str:
-        """Number and rate for a reader.
+        """Number and rate, as text for a reader.
 
         >>> StorageNics(num=2, bytes_per_second="50 GB/s").text
         '2 x 400 Gb/s'
@@ -56,10 +55,8 @@ class StorageNics(BaseModel):
         return f"{self.num} x {bit_rate_text(self.bytes_per_second)}"
 
 
-class Adapters(BaseModel):
+class NetworkAdapters(StrictModel):
     """Adapters of one kind in a node, as published: number and rate each, or what all of them carry together."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     num: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] | None = Field(
         None, description="How many adapters one node has. Null when the source gives the rate of all alone."
@@ -80,9 +77,9 @@ class Adapters(BaseModel):
 
     @property
     def node_bytes_per_second(self) -> float | None:
-        """What all of them carry together, one way; None where the source does not say.
+        """Rate of all these adapters together, one way; None if the source does not state it.
 
-        >>> Adapters(num=2, ports_each=2, bytes_per_second="400 Gb/s").node_bytes_per_second
+        >>> NetworkAdapters(num=2, ports_each=2, bytes_per_second="400 Gb/s").node_bytes_per_second
         200000000000.0
         """
         if self.num is None or self.bytes_per_second is None:
@@ -91,11 +88,11 @@ class Adapters(BaseModel):
 
     @property
     def text(self) -> str:
-        """What is published, for a reader.
+        """Published figures, as text for a reader.
 
-        >>> Adapters(num=2, ports_each=2, bytes_per_second="400 Gb/s").text
+        >>> NetworkAdapters(num=2, ports_each=2, bytes_per_second="400 Gb/s").text
         '2 x 2 ports of 400 Gb/s'
-        >>> Adapters(num=32, total_bytes_per_second="3200 Gb/s").text, Adapters(num=2).text
+        >>> NetworkAdapters(num=32, total_bytes_per_second="3200 Gb/s").text, NetworkAdapters(num=2).text
         ('32 with 3200 Gb/s together', '2 of unknown rate')
         """
         num = "" if self.num is None else f"{self.num} "

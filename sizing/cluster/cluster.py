@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.catalog_file import catalog_name
-from sizing.cluster.adapters import Adapters, StorageNics
+from sizing.cluster.adapters import NetworkAdapters, StorageNics
 from sizing.cluster.kinds import NodeKind, NodeKinds, split_text
 from sizing.cluster.node import CatalogNode, NodeSpec, node_catalog, node_named
 from sizing.errors import InvalidInput, broken_rule
 from sizing.provenance import Assumption
+from sizing.strict_model import StrictModel
 from sizing.units import bit_rate_text
 
 DEFAULT_NODE = "dgx-h100"
 MAX_GPUS = 100_000_000
-"""A thousand times the largest published training cluster: a number above is a typing error."""
+"""Max world size, a thousand times that of the largest published training cluster: a number above is a typing error."""
 
 
-class Cluster(BaseModel):
+class Cluster(StrictModel):
     """The nodes that train: a catalog name or a specification, and optionally how many GPUs to expect."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(
         None,
@@ -66,14 +64,14 @@ class Cluster(BaseModel):
 
     @property
     def without_counts(self) -> Cluster:
-        """The same nodes, however many."""
+        """Same cluster without numbers of GPUs and nodes."""
         kinds = self.nodes and tuple(kind.model_copy(update={"count": None}) for kind in self.nodes)
         return self.model_copy(update={"num_gpus": None, "nodes": kinds})
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimit:
-    """What the adapters of a node carry to and from the storage, one way; `name` says which adapters these are."""
+    """Rate that the adapters of a node carry to and from the storage, one way. `name` says which adapters these are."""
 
     bytes_per_second: float
     name: str
@@ -81,9 +79,9 @@ class NetworkLimit:
 
 @dataclass(frozen=True)
 class ResolvedNode:
-    """The node type that the calculation uses.
+    """Node type that the calculation uses.
 
-    `published` is its entry of the catalog, if it has one; `storage_nics` are the user's own figures.
+    `published` is its entry of the catalog, if it has one. `storage_nics` are the user's own figures.
     """
 
     name: str
@@ -94,10 +92,10 @@ class ResolvedNode:
 
     @functools.cached_property
     def network_limit(self) -> NetworkLimit | None:
-        """The adapters given for storage, else those published; None where nothing is known.
+        """Limit of the adapters given for storage, else of those published; None if none are known.
 
-        Where no source says which ports reach the storage, all of the node's adapters count: storage may be mounted
-        over the compute network too.
+        If no source says which ports reach the storage, all adapters of the node count: storage may be mounted over the
+        compute network too.
         """
         if self.storage_nics is not None:
             return NetworkLimit(
@@ -106,37 +104,33 @@ class ResolvedNode:
         total = self.spec.storage_network_bytes_per_second
         if total is not None:
             return NetworkLimit(total, f"its storage network ({self._text('storage_nics', total)})")
-        return self._all_adapters
+        compute = self.spec.compute_network_bytes_per_second
+        if compute is None:
+            return None
+        others = self.published.storage_and_management_nics if self.published else None
+        beside = f", storage and management {others.text}" if others else ""
+        text = f"all its adapters (compute {self._text('compute_nics', compute)}{beside})"
+        return NetworkLimit(compute + ((others and others.node_bytes_per_second) or 0.0), text)
 
     @property
     def num_storage_nics(self) -> int | None:
-        """How many adapters it has for storage: those given, else those published; None where nothing is known."""
+        """Number of adapters for storage: those given, else those published; None if unknown."""
         if self.storage_nics is not None:
             return self.storage_nics.num
         published = self.published.storage_nics if self.published else None
         return published.num if published else None
 
-    @property
-    def _all_adapters(self) -> NetworkLimit | None:
-        compute = self.spec.compute_network_bytes_per_second
-        if compute is None:
-            return None
-        others = self.published.storage_and_management_nics if self.published else None
-        known = (others.node_bytes_per_second or 0.0) if others else 0.0
-        beside = f", storage and management {others.text}" if others else ""
-        text = f"all its adapters (compute {self._text('compute_nics', compute)}{beside})"
-        return NetworkLimit(compute + known, text)
-
     def _text(self, nics: Literal["compute_nics", "storage_nics"], total: float) -> str:
-        found: Adapters | None = getattr(self.published, nics, None)
-        return found.text if found else bit_rate_text(total)
+        adapters: NetworkAdapters | None = getattr(self.published, nics, None)
+        return adapters.text if adapters else bit_rate_text(total)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedKind:
-    """A kind of nodes in the cluster: `count` of them; `flops_fraction` is their GPUs' peak over the named GPU's.
+    """A kind of node in the cluster, with the number of its nodes.
 
-    `given` is how the scenario describes it, `alone` a cluster of this kind alone, however large.
+    `flops_fraction` is the peak of its GPUs over that of the GPU that it names. `given` is its description in the
+    scenario. `alone` is a cluster of this kind only, of any size.
     """
 
     name: str
@@ -148,52 +142,59 @@ class ResolvedKind:
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of all nodes of the kind."""
+        """Number of GPUs of all nodes of the kind."""
         return self.count * self.node.spec.gpus_per_node
 
 
 def resolve_kinds(cluster: Cluster) -> tuple[ResolvedKind, ...]:
-    """The kinds of nodes of a cluster, equal ones together; none where it does not count them.
+    """List the kinds of nodes of a cluster, equal ones merged; none if the cluster does not count its nodes.
 
-    Raises InvalidInput where the catalog does not know a name.
+    Raises InvalidInput if the catalog does not know a name.
     """
     counts: dict[NodeKind, int] = {}
     for given in cluster.nodes or ():
         kind = given.model_copy(update={"count": None})
         counts[kind] = counts.get(kind, 0) + (given.count or 0)
-    return tuple(_resolved_kind(number, kind, count) for number, (kind, count) in enumerate(counts.items(), 1))
-
-
-def _resolved_kind(number: int, kind: NodeKind, count: int) -> ResolvedKind:
-    flat = Cluster(node=kind.node, node_spec=kind.node_spec, storage_nics=kind.storage_nics)
-    name = kind.name or kind.node or f"kind-{number}"
-    return ResolvedKind(name, count, resolve_node(flat), kind, flat, kind.flops_fraction)
+    kinds = []
+    for number, (kind, count) in enumerate(counts.items(), 1):
+        alone = Cluster(node=kind.node, node_spec=kind.node_spec, storage_nics=kind.storage_nics)
+        name = kind.name or kind.node or f"kind-{number}"
+        kinds.append(ResolvedKind(name, count, resolve_node(alone), kind, alone, kind.flops_fraction))
+    return tuple(kinds)
 
 
 def resolve_node(cluster: Cluster) -> ResolvedNode:
-    """The node type that a `cluster` block asks for; of several kinds what holds for each of them.
+    """Resolve a `cluster` block to a node type; for several kinds, to what holds for each of them.
 
-    Raises InvalidInput where the catalog does not know its name, or kinds have unlike numbers of GPUs.
+    GPUs with another peak than the GPU that they name have no name here: their step times are unknown.
+    Raises InvalidInput if the catalog does not know the name, or if kinds have different numbers of GPUs.
     """
     kinds = resolve_kinds(cluster)
     if len(kinds) > 1:
-        return _of_all(kinds)
+        return _merge_kinds(kinds)
     if kinds:
-        return _of_one(kinds[0])
+        [kind] = kinds
+        spec = kind.node.spec if kind.flops_fraction == 1.0 else kind.node.spec.model_copy(update={"gpu": None})
+        return replace(kind.node, spec=spec)
     if cluster.node_spec is not None:
         return ResolvedNode("node_spec", cluster.node_spec, storage_nics=cluster.storage_nics)
-    entry = node_named(cluster.node or DEFAULT_NODE)
+    entry, assumptions = node_named(cluster.node or DEFAULT_NODE), []
+    if cluster.node is None:
+        assumptions.append(Assumption(field="cluster.node", value=DEFAULT_NODE, reason="default"))
+    if cluster.storage_nics is None and entry.spec.storage_network_bytes_per_second is None:
+        reason = f"storage network: {entry.network_note or 'not published'}"
+        assumptions.append(Assumption(field="cluster.storage_nics", value="unknown", reason=reason))
     return ResolvedNode(
         cluster.node or DEFAULT_NODE,
         entry.spec,
         published=entry,
         storage_nics=cluster.storage_nics,
-        assumptions=tuple(_assumptions(cluster, entry)),
+        assumptions=tuple(assumptions),
     )
 
 
 def num_storage_nics(cluster: Cluster, num_nodes: int) -> int | None:
-    """How many adapters reach the storage from all nodes; None where that is not known of a kind.
+    """Count the adapters through which all nodes reach the storage; None if unknown for a kind.
 
     Raises InvalidInput where the catalog does not know a node. Source: definition.
 
@@ -203,29 +204,14 @@ def num_storage_nics(cluster: Cluster, num_nodes: int) -> int | None:
     """
     kinds = resolve_kinds(cluster)
     each = [(kind.count, kind.node) for kind in kinds] if len(kinds) > 1 else [(num_nodes, resolve_node(cluster))]
-    found = [count * node.num_storage_nics for count, node in each if node.num_storage_nics is not None]
-    return sum(found) if len(found) == len(each) else None
+    known = [count * node.num_storage_nics for count, node in each if node.num_storage_nics is not None]
+    return sum(known) if len(known) == len(each) else None
 
 
-def _assumptions(cluster: Cluster, entry: CatalogNode) -> Iterator[Assumption]:
-    if cluster.node is None:
-        yield Assumption(field="cluster.node", value=DEFAULT_NODE, reason="default")
-    if cluster.storage_nics is None and entry.spec.storage_network_bytes_per_second is None:
-        reason = entry.network_note or "not published"
-        yield Assumption(field="cluster.storage_nics", value="unknown", reason=f"storage network: {reason}")
+def _merge_kinds(kinds: tuple[ResolvedKind, ...]) -> ResolvedNode:
+    """Merge kinds into one node type: properties that all share, and the smallest adapters and host memory.
 
-
-def _of_one(kind: ResolvedKind) -> ResolvedNode:
-    """The node of the only kind; where its GPU is not the one that it names, step times are not computed."""
-    if kind.flops_fraction == 1.0:
-        return kind.node
-    return replace(kind.node, spec=kind.node.spec.model_copy(update={"gpu": None}))
-
-
-def _of_all(kinds: tuple[ResolvedKind, ...]) -> ResolvedNode:
-    """What holds for nodes of each kind: what they have in common, and of adapters and host memory the least.
-
-    GPUs that differ have no memory and no step time in common: these are left open.
+    GPU memory and step times of different GPUs are left open.
     """
     specs, limits = [kind.node.spec for kind in kinds], [kind.node.network_limit for kind in kinds]
     if len({spec.gpus_per_node for spec in specs}) > 1:
@@ -257,5 +243,5 @@ def _of_all(kinds: tuple[ResolvedKind, ...]) -> ResolvedNode:
 
 
 _LEAST = ("host_memory_bytes", "compute_network_bytes_per_second", "local_nvme_bytes", "pcie_generation")
-"""Figures of a node of which the least of all kinds bounds them all."""
+"""Figures of a node for which the smallest of all kinds is the bound."""
 _IN_COMMON = "the slowest adapters of any kind count; ckpt-size stages says memory and time kind by kind"

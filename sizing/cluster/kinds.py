@@ -1,28 +1,28 @@
-"""Kinds of nodes in one cluster: how many of each, by a name of the catalog or by figures."""
+"""Kinds of nodes in one cluster: the number of each, and its name in the catalog or its figures."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.catalog_file import catalog_name
 from sizing.cluster.adapters import StorageNics
-from sizing.cluster.gpu import Flops, gpu_named
-from sizing.cluster.node import NodeSpec, node_catalog, node_named
+from sizing.cluster.node import Flops, NodeSpec, gpu_named, node_catalog, node_named
 from sizing.errors import broken_rule
+from sizing.strict_model import StrictModel
 
 MAX_KINDS = 16
-"""Runs of equal nodes in a list. HetPipe's cluster has four kinds; orders of stages may name a kind again."""
+"""Max runs of equal nodes in a list. HetPipe's cluster has four kinds; an order of stages may name a kind again."""
 MAX_NODES = 10_000_000
-"""Of a kind: more is a typing error, as with GPUs."""
+"""Max nodes of a kind: as with GPUs, a number above is a typing error."""
 
 _AS_TEXT = re.compile(r"\s*(?P<count>[0-9]{1,8})\s*[xX*×]\s*(?P<node>[A-Za-z].*?)\s*", re.DOTALL)  # noqa: RUF001  as people type it
 
 
 def split_text(nodes: Any) -> Any:
-    """Kinds from text in which commas stand between them; anything else as it is.
+    """Split text at its commas into kinds; return any other value as it is.
 
     >>> split_text("4 x dgx-a100, 4 x dgx-h100")
     ['4 x dgx-a100', '4 x dgx-h100']
@@ -30,10 +30,8 @@ def split_text(nodes: Any) -> Any:
     return [each.strip() for each in nodes.split(",")] if isinstance(nodes, str) else nodes
 
 
-class NodeKind(BaseModel):
+class NodeKind(StrictModel):
     """Nodes of one kind: how many, and what they are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = Field(
         None,
@@ -63,13 +61,13 @@ class NodeKind(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_text(cls, value: Any) -> Any:
-        """Number and name from text such as "4 x dgx-a100"."""
+        """Read number and name from text such as "4 x dgx-a100"."""
         if not isinstance(value, str):
             return value
-        found = _AS_TEXT.fullmatch(value)
-        if found is None:
+        match = _AS_TEXT.fullmatch(value)
+        if match is None:
             raise broken_rule("is not a number of nodes with the name of one", "write for example 4 x dgx-a100")
-        return {"count": int(found["count"]), "node": found["node"]}
+        return {"count": int(match["count"]), "node": match["node"]}
 
     @model_validator(mode="after")
     def _is_one_node(self) -> Self:
@@ -88,7 +86,7 @@ class NodeKind(BaseModel):
 
     @property
     def flops_fraction(self) -> float:
-        """Peak of its GPUs over that of the GPU that it names, 1 without bf16_flops_per_second.
+        """Peak of the GPUs over that of the GPU that they name; 1 without bf16_flops_per_second.
 
         >>> NodeKind(count=1, node="dgx-a100", bf16_flops_per_second=156e12).flops_fraction
         0.5
@@ -99,4 +97,4 @@ class NodeKind(BaseModel):
 
 
 NodeKinds = Annotated[tuple[NodeKind, ...], Field(min_length=1, max_length=MAX_KINDS)]
-"""Those of a cluster, in the order in which GPUs are numbered."""
+"""Kinds of nodes of a cluster, in the order in which GPUs are numbered."""

@@ -1,32 +1,72 @@
-"""Node types: data with a source per entry, read from `nodes.toml` beside this file."""
+"""Node types, and the GPUs in them."""
 
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.catalog_file import CatalogEntry, catalog_name, entries, entry_named
-from sizing.cluster.adapters import Adapters
-from sizing.cluster.gpu import gpu_catalog
+from sizing.cluster.adapters import NetworkAdapters
+from sizing.strict_model import StrictModel
 from sizing.units import ByteCount, BytesPerSecond
 
+Flops = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-class NodeSpec(BaseModel):
+
+class Gpu(CatalogEntry):
+    """A published GPU, and where its figures were read."""
+
+    bf16_flops_per_second: Flops = Field(
+        description="Floating-point operations per second of dense matrix products in 16 bits."
+    )
+    fp8_flops_per_second: Flops | None = Field(
+        None,
+        description="Floating-point operations per second of dense matrix products in 8 bits. "
+        "Null where the GPU has no such units.",
+    )
+    block_precisions: tuple[Literal["mxfp8-mixed", "nvfp4-mixed"], ...] = Field(
+        (), description="Precisions with a scale for each block of values in which its matrix products compute."
+    )
+    memory_bytes_per_second: BytesPerSecond = Field(description="Bandwidth of the GPU's memory, in bytes per second.")
+    link_bytes_per_second: BytesPerSecond = Field(
+        description="Bandwidth to the other GPUs that its links join, one way, in bytes per second."
+    )
+    host_link_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Line rate to its host, one way, in bytes per second, over a link to the CPU of its own module or "
+        "as measured over PCIe. Null where the PCIe generation of the node tells it, or nothing.",
+    )
+
+
+@functools.cache
+def gpu_catalog() -> dict[str, Gpu]:
+    """Return every GPU type of the catalog by name."""
+    return entries(Gpu, package=__package__, file="gpus.toml")
+
+
+def gpu_named(name: str) -> Gpu:
+    """Return the GPU of the catalog with this name.
+
+    Raises InvalidInput, with the nearest names, if there is none.
+    """
+    return entry_named(name, gpu_catalog(), field="cluster.node_spec.gpu")
+
+
+class NodeSpec(StrictModel):
     """A training node. What is None is not published, and limits nothing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     gpus_per_node: Annotated[int, Field(ge=1, le=256)] = Field(description="GPUs that share one host, one rank each.")
-    gpus_per_link_domain: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+    gpus_per_link_domain: Annotated[int, Field(ge=1, le=16_384)] | None = Field(
         None,
-        description="GPUs that the GPUs' own links join, such as the 72 of a rack of GB200. Default: those of a node.",
+        description="GPUs that the GPUs' own links join, such as the 72 of a rack of GB200 or the 256 chips of a pod "
+        "of TPU v6e. Default: those of a node.",
     )
     gpu: Annotated[str, Field(max_length=100), catalog_name(gpu_catalog)] | None = Field(
         None,
-        description="Name of the GPU, which tells its peak rates: a100, h100, h200, b200, gb200. "
-        "Default: unknown, so that step times are not computed.",
+        description="Name of the GPU or other accelerator, which tells its peak rates, such as h100, mi300x or "
+        "tpu-v5p. Default: unknown, so that step times are not computed.",
     )
     gpu_memory_bytes: ByteCount | None = Field(
         None, description="Memory of one GPU, in bytes. Default: unknown, so the fit is not judged."
@@ -52,20 +92,28 @@ class NodeSpec(BaseModel):
     pcie_generation: Annotated[int, Field(ge=1, le=8)] | None = Field(
         None,
         description="PCIe generation of the link between GPU and host, which bounds the copy to host memory. "
-        "Default: unknown, so asynchronous saving needs device_to_host_bytes_per_second.",
+        "Default: unknown; asynchronous saving then needs device_to_host_bytes_per_second, unless the GPU has a link "
+        "of its own to its host, as gb200.",
     )
 
     @property
     def num_linked_gpus(self) -> int:
-        """GPUs that reach each other over their links."""
+        """Number of GPUs that reach each other over their links."""
         return self.gpus_per_link_domain or self.gpus_per_node
+
+    @property
+    def host_link_bytes_per_second(self) -> float | None:
+        """Line rate from one GPU to its host, over PCIe or else its own link; None if unpublished."""
+        if self.pcie_generation is not None:
+            return PCIE_BYTES_PER_SECOND.get(self.pcie_generation)
+        return gpu_named(self.gpu).host_link_bytes_per_second if self.gpu else None
 
 
 _TOTALS = {
     "compute_nics": "compute_network_bytes_per_second",
     "storage_nics": "storage_network_bytes_per_second",
 }
-"""The adapters of a catalog entry, and the field of its specification that holds what they carry together."""
+"""Adapters of a catalog entry, each with the field of NodeSpec that holds their total rate."""
 
 
 class CatalogNode(CatalogEntry):
@@ -77,13 +125,13 @@ class CatalogNode(CatalogEntry):
         description="Row of published/node_networks.json from which the adapters were taken. "
         "Null when no row is of this node.",
     )
-    compute_nics: Adapters | None = Field(
+    compute_nics: NetworkAdapters | None = Field(
         None, description="Adapters that carry traffic between the GPUs of different nodes. Null when not published."
     )
-    storage_nics: Adapters | None = Field(
+    storage_nics: NetworkAdapters | None = Field(
         None, description="Adapters that reach the storage, as far as the sources agree. Null when they do not say."
     )
-    storage_and_management_nics: Adapters | None = Field(
+    storage_and_management_nics: NetworkAdapters | None = Field(
         None,
         description="Adapters for storage and management together, of which no source says which ports reach the "
         "storage. Null when there are none.",
@@ -97,10 +145,12 @@ class CatalogNode(CatalogEntry):
     @model_validator(mode="before")
     @classmethod
     def _with_totals(cls, entry: Any) -> Any:
-        """The specification with what all adapters of a kind carry together, which the file does not repeat."""
+        """Add the total rate of each kind of adapter to the specification, which the file does not repeat."""
         if not isinstance(entry, dict):
             return entry
-        given = {total: Adapters.model_validate(entry[nics]) for nics, total in _TOTALS.items() if entry.get(nics)}
+        given = {
+            total: NetworkAdapters.model_validate(entry[nics]) for nics, total in _TOTALS.items() if entry.get(nics)
+        }
         totals = {total: nics.node_bytes_per_second for total, nics in given.items()}
         return entry | {"spec": {**entry.get("spec", {}), **totals}}
 
@@ -111,13 +161,14 @@ PCIE_BYTES_PER_SECOND = {1: 4e9, 2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 121e
 
 @functools.cache
 def node_catalog() -> dict[str, CatalogNode]:
-    """Every node type of the catalog by name."""
+    """Return every node type of the catalog by name."""
     return entries(CatalogNode, package=__package__, file="nodes.toml")
 
 
 def node_named(name: str) -> CatalogNode:
-    """The catalog's node type of that name.
+    """Return the node type of the catalog with this name.
 
-    Raises InvalidInput, with the nearest names, where there is none.
+    Raises InvalidInput, with the nearest names, if there is none.
     """
-    return entry_named(name, node_catalog(), field="cluster.node")
+    listed = "ckpt-size nodes lists them; describe another in cluster.node_spec"
+    return entry_named(name, node_catalog(), field="cluster.node", otherwise=listed)

@@ -1,1 +1,1 @@
-"""What nobody stated and how far it moves the answer: plausible ranges and alternatives, each answered."""
+"""Guesses: how far the plausible ranges of assumed values, and the alternatives of choices, move the answer."""

@@ -1,10 +1,8 @@
-"""Fields of a scenario by their dotted paths: what they may hold, and a document with one of them set."""
+"""Fields of a scenario by their dotted paths: what each may hold."""
 
 from __future__ import annotations
 
-import copy
 import typing
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, WithJsonSchema
@@ -15,7 +13,7 @@ from sizing.scenario import Scenario
 
 
 def field_at(path: str) -> FieldInfo:
-    """The field of a scenario at a dotted path, in which numbers count the objects of a list.
+    """Return the field of a scenario at a dotted path, in which numbers count the entries of a list.
 
     Raises KeyError where there is none.
 
@@ -34,24 +32,9 @@ def field_at(path: str) -> FieldInfo:
 
 
 def choices_of(annotation: Any) -> list[str]:
-    """The texts that a field may hold, where it holds one of a few: of a Literal, or of a registry."""
+    """List the names that a field accepts, from a Literal or a registry; empty where it accepts other values."""
     if typing.get_origin(annotation) is typing.Literal:
         return [str(choice) for choice in typing.get_args(annotation)]
     if isinstance(annotation, WithJsonSchema):
         return list((annotation.json_schema or {}).get("enum", ()))
     return next(filter(None, map(choices_of, typing.get_args(annotation))), [])
-
-
-def with_field(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of a scenario's document with one field set; blocks on its path that are missing are made.
-
-    >>> with_field({"model": {"preset": "gpt2"}}, "checkpoint.mode", "async")["checkpoint"]
-    {'mode': 'async'}
-    """
-    changed: dict[str, Any] = copy.deepcopy(dict(document))
-    *blocks, name = path.split(".")
-    block: Any = changed
-    for part in blocks:
-        block = block[int(part)] if isinstance(block, list | tuple) else block.setdefault(part, {})
-    block[name] = value
-    return changed

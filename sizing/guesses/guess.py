@@ -1,20 +1,20 @@
-"""The blocks `headline` and `guesses` of the report."""
+"""Blocks `headline` and `guesses` of the report."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
+
+from sizing.strict_model import StrictModel
 
 WIDE_FRACTION = 0.1
-"""Of a figure: a guess that moves it by more is named beside it. A choice: runs of one system differ by less."""
+"""Share of a figure: a guess that moves it by more is named beside it. A choice: runs of one system differ by less."""
 
 VISIBLE_FRACTION = 5e-4
-"""Of the headline: figures are shown with four digits at most, so what moves it by less does not show."""
+"""Share of the headline: figures are shown with four digits at most, so what moves it by less does not show."""
 
 
-class Headline(BaseModel):
+class Headline(StrictModel):
     """The one figure that guesses are weighed by."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     figure: str = Field(
         description="Dotted path of the figure in the report: the first that is known of lost fraction of the run, "
@@ -27,10 +27,8 @@ class Headline(BaseModel):
     )
 
 
-class Swing(BaseModel):
+class Swing(StrictModel):
     """What the headline becomes at the two ends of what an input may be."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: str = Field(description="Dotted path of the input in the scenario.")
     low: JsonValue = Field(
@@ -44,7 +42,7 @@ class Swing(BaseModel):
     source: str = Field(description="Where the range or the alternatives were read.")
 
     def span(self, headline: float) -> float:
-        """How far the headline moves, from the smallest to the largest of its values."""
+        """Return how far the headline moves, from its smallest to its largest value."""
         values = (headline, self.headline_low, self.headline_high)
         return max(values) - min(values)
 

@@ -1,142 +1,173 @@
-"""The values that nobody stated, by how far their ranges move the answer."""
+"""Guesses of an answer, sorted by how far their ranges move it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_field
 from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, alternatives_of, choices_among, values_of
-from sizing.guesses.fields import with_field
-from sizing.guesses.figures import figures_as_reported, headline_of
+from sizing.guesses.figures import BEST_INTERVAL, figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
-from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, has_block, number_at
+from sizing.guesses.rows import Group, VariedRow, answer_group, extremes, groups_of, has_block, number_at
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_choices, plausible_ranges
 from sizing.run.evaluation import RunInputs, RunReport
 from sizing.run.targets import TargetCheck
-from sizing.scenario import Scenario, scenario_from
-from sizing.sized import LAYOUTS_KEPT, SizedLayout
+from sizing.run.write import PLANNING
+from sizing.scenario import INTERVAL, Scenario, scenario_from
+from sizing.sized_layout import LAYOUTS_KEPT, SizedLayout, waits_for_largest
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """The headline of an answer, and every assumption that moves it within its plausible range, the largest first.
+class WeighedGuesses:
+    """Headline of an answer and every guess that moves it, or moves another figure widely, the largest swing first.
 
+    `ranges`: what each figure that a guess moves widely becomes at least and at most, by its dotted path in the report.
     `missed_with`: for each target the values with which it is missed, by the field of the guess.
     """
 
     headline: Headline
     guesses: list[Guess]
+    ranges: dict[str, tuple[float, float]]
     missed_with: Mapping[str, Mapping[str, list[JsonValue]]]
 
-    def held(self, checks: Iterable[TargetCheck]) -> list[TargetCheck]:
-        """Targets, those that are met with what would miss them."""
-        return [
-            check.model_copy(update={"met_at_range_ends": not missed, "missed_with": missed}) if check.met else check
-            for check, missed in ((check, dict(self.missed_with.get(check.target, {}))) for check in checks)
-        ]
+    def add_to(self, checks: Iterable[TargetCheck]) -> list[TargetCheck]:
+        """Add to each met target the guesses with which it would be missed."""
+        complete = []
+        for check in checks:
+            missed = dict(self.missed_with.get(check.target, {}))
+            update = {"met_at_range_ends": not missed, "missed_with": missed} if check.met else {}
+            complete.append(check.model_copy(update=update) if update else check)
+        return complete
 
 
-def guesses_of(
-    scenario: Scenario, asked: SizedLayout, inputs: RunInputs, run: RunReport, assumptions: Sequence[Assumption]
-) -> Weighed:
-    """What the assumptions of an answer do to it within their plausible ranges."""
-    figures = figures_as_reported(run, asked.demands)
+def weigh_guesses(
+    scenario: Scenario,
+    layout: SizedLayout,
+    inputs: RunInputs,
+    run: RunReport,
+    assumptions: Sequence[Assumption],
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> WeighedGuesses:
+    """Weigh the assumptions of an answer: what each does to it within its plausible range.
+
+    `progress` is told which fraction of the answer is done, as `alternatives_of` counts it.
+    """
+    figures = figures_as_reported(run, layout.workload)
+    if scenario.checkpoint.front_tiers:  # whose best interval takes a search, which no other value is worth
+        figures.pop(BEST_INTERVAL, None)
     headline = headline_of(figures, run)
     assumed = {assumption.field: assumption.value for assumption in assumptions}
-    rows: dict[str, list[Answered]] = {}
-    for row in _answered(scenario, asked, inputs, assumed, figures=figures, headline=headline):
+    if scenario.times_interval:
+        assumed.pop(INTERVAL, None)  # so many steps, of a time that is given or computed
+    rows: dict[str, list[VariedRow]] = {}
+    missed_with: dict[str, dict[str, list[JsonValue]]] = {}
+    for row in _answer_rows(scenario, layout, inputs, assumed, figures=figures, headline=headline, progress=progress):
         rows.setdefault(row.field, []).append(row)
-    moving = (each for each in rows.values() if any(row.moves_from(headline.value) for row in each))
-    guesses = [_guess(assumed[each[0].field], each, headline, figures) for each in moving]
-    guesses.sort(key=lambda guess: -guess.span(headline.value))
-    return Weighed(headline, guesses, _missed_with(row for each in rows.values() for row in each))
-
-
-def _missed_with(rows: Iterable[Answered]) -> dict[str, dict[str, list[JsonValue]]]:
-    found: dict[str, dict[str, list[JsonValue]]] = {}
-    for row in rows:
         for target in row.missed:
-            found.setdefault(target, {}).setdefault(row.field, []).append(row.value)
-    return found
+            missed_with.setdefault(target, {}).setdefault(row.field, []).append(row.value)
+    moving = [each for each in rows.values() if any(row.moves_from(headline.value) or any(row.is_wide) for row in each)]
+    guesses = [_make_guess(assumed[each[0].field], each, headline, figures) for each in moving]
+    guesses.sort(key=lambda guess: -guess.span(headline.value))
+    wide = {path for guess in guesses for path in guess.moves}
+    ranges = _find_ranges(figures, [row for each in moving for row in each], wide)
+    return WeighedGuesses(headline, guesses, ranges, missed_with)
 
 
-def guess_warnings(asked: SizedLayout, assumptions: Sequence[Assumption]) -> Iterator[str]:
-    """Choices whose alternatives are not answered."""
-    num_kinds = len(asked.laid_out.cells)
+def _find_ranges(
+    figures: Mapping[str, float], rows: Sequence[VariedRow], wide: Container[str]
+) -> dict[str, tuple[float, float]]:
+    """Find the least and the largest value of each wide figure over all guesses."""
+    ranges = {}
+    for place, (path, own) in enumerate(figures.items()):
+        values = [own, *(row.figures[place] for row in rows if math.isfinite(row.figures[place]))]
+        if path in wide:
+            ranges[path] = (min(values), max(values))
+    return ranges
+
+
+def guess_warnings(layout: SizedLayout, assumptions: Sequence[Assumption]) -> Iterator[str]:
+    """Warn about choices whose alternatives are not answered."""
+    num_kinds = len(layout.checkpoint_layout.holders)
     if num_kinds > MAX_KINDS_OF_RANKS:
         names = ", ".join(choice.field for choice in choices_among({each.field for each in assumptions}))
         yield (f"The layout has {num_kinds:,} kinds of ranks: too many to answer alternatives of {names}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What to vary in a scenario, found again by the text of what decides its layout."""
+class _VariationKey:
+    """Cache key of the variations of a scenario: the text of its layout, and how shares are assigned."""
 
     text: str
+    waits_for_largest: bool
     numbers: tuple[str, ...]
     choices: tuple[str, ...]
     scenario: Scenario = field(compare=False)
-    asked: SizedLayout = field(compare=False)
+    layout: SizedLayout = field(compare=False)
     assumed: Mapping[str, JsonValue] = field(compare=False)
+    progress: Callable[[float], None] | None = field(compare=False)
 
 
-def _answered(
+def _answer_rows(
     scenario: Scenario,
-    asked: SizedLayout,
+    layout: SizedLayout,
     inputs: RunInputs,
     assumed: Mapping[str, JsonValue],
     *,
     figures: Mapping[str, float],
     headline: Headline,
-) -> Iterator[Answered]:
-    """Both ends of each range and the alternatives of each choice that have an answer."""
+    progress: Callable[[float], None] | None,
+) -> Iterator[VariedRow]:
+    """Yield both ends of each range and the alternatives of each choice, where they have an answer."""
     ends = ends_of_assumed(scenario, inputs, assumed)
     numbers = tuple(name for name in ends if number_at(inputs, name) is not None)
     choices = tuple(choice.field for choice in choices_among(assumed))
+    is_whole = waits_for_largest(scenario)
+    key = _VariationKey(layout.text, is_whole, numbers, choices, scenario, layout, assumed, progress)
     groups = [
-        *_groups(_Question(asked.text, numbers, choices, scenario, asked, assumed)),
+        *_group_rows(key),
         # What follows from the layout where it is not given varies by itself: elsewhere each layout has its own.
-        *(Group(scenario.checkpoint.mode, (name,), (), asked.demands) for name in ends if name not in numbers),
+        *(Group(scenario.checkpoint.mode, (name,), (), layout.workload) for name in ends if name not in numbers),
     ]
     for group in groups:
-        yield from answered(inputs, group, ends, figures=figures, headline=headline.figure)
+        yield from answer_group(inputs, group, ends, own=layout.workload, figures=figures, headline=headline.figure)
 
 
 @functools.lru_cache(maxsize=LAYOUTS_KEPT)
-def _groups(question: _Question) -> tuple[Group, ...]:
-    """The rows to answer; kept for the last layouts, as each alternative is laid out."""
-    scenario, asked = question.scenario, question.asked
-    choices = choices_among(question.choices) if len(asked.laid_out.cells) <= MAX_KINDS_OF_RANKS else []
+def _group_rows(key: _VariationKey) -> tuple[Group, ...]:
+    """Group the rows to answer. Kept for the last layouts, as each alternative needs a layout of its own."""
+    scenario, layout = key.scenario, key.layout
+    choices = choices_among(key.choices) if len(layout.checkpoint_layout.holders) <= MAX_KINDS_OF_RANKS else []
     others = (
-        (choice.field, value)
-        for choice in choices
-        for value in values_of(choice)
-        if value != question.assumed[choice.field]
+        (choice.field, value) for choice in choices for value in values_of(choice) if value != key.assumed[choice.field]
     )
-    found = alternatives_of(scenario, asked, others)
-    return tuple(groups_of(scenario.checkpoint, asked.demands, question.numbers, found))
+    alternatives = alternatives_of(scenario, layout, others, progress=key.progress)
+    return tuple(groups_of(scenario.checkpoint, layout.workload, key.numbers, alternatives))
 
 
 def ends_of_assumed(
     scenario: Scenario, inputs: RunInputs, assumed: Mapping[str, JsonValue]
 ) -> dict[str, tuple[float, float]]:
-    """Both ends of each number that was assumed; what was assumed in place of an end that the scenario cannot have."""
-    found = {}
+    """Return both ends of each assumed number. An end that the scenario forbids is replaced by the assumed value."""
+    ends = {}
     for name, plausible in plausible_ranges().items():
         value = assumed.get(name)
-        if isinstance(value, int | float) and has_block(inputs, name):
+        is_settled = name == PLANNING and inputs.checkpoint.cached_plans is not None
+        if isinstance(value, int | float) and has_block(inputs, name) and not is_settled:
             low, high = plausible.ends(value)
-            found[name] = (_allowed(scenario, name, low, value), _allowed(scenario, name, high, value))
-    return found
+            ends[name] = (_allowed_end(scenario, name, low, value), _allowed_end(scenario, name, high, value))
+    return ends
 
 
-def _allowed(scenario: Scenario, name: str, end: float, value: float) -> float:
-    """An end, unless the intervals of tiers, the only rule that these numbers can break, forbid it."""
+def _allowed_end(scenario: Scenario, name: str, end: float, value: float) -> float:
+    """Return the end, or the assumed value where the intervals of tiers forbid it. No other rule can."""
     if not scenario.checkpoint.tiers:
         return end
     try:
@@ -146,14 +177,14 @@ def _allowed(scenario: Scenario, name: str, end: float, value: float) -> float:
     return end
 
 
-def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline, figures: Iterable[str]) -> Guess:
-    """The guess of a field: the ends of a range in their order; of a choice those with the min and the max headline."""
+def _make_guess(assumed: JsonValue, rows: Sequence[VariedRow], headline: Headline, figures: Iterable[str]) -> Guess:
+    """Make the guess of a field: ends of a range in order, or the choices of least and largest headline."""
     name = rows[0].field
     plausible = plausible_ranges().get(name)
     if plausible is not None:
         low, high = rows[0], rows[-1]
     else:
-        low, high = extremes(Answered(name, assumed, headline.value), rows)
+        low, high = extremes(VariedRow(name, assumed, headline.value), rows)
     return Guess(
         field=name,
         assumed=assumed,

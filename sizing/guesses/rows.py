@@ -1,4 +1,4 @@
-"""Inputs varied one at a time, in as few evaluations as there are ways to save: rows of arrays."""
+"""Variation of inputs, one at a time: rows of arrays, evaluated together for each save mode."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import value_at
 from sizing.guesses.alternatives import Alternative
 from sizing.guesses.figures import figures_of, figures_without_storage
 from sizing.guesses.guess import VISIBLE_FRACTION, WIDE_FRACTION
 from sizing.layout.formats import Mode
 from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands.demands import Demands
-from sizing.run.demands.stacked import stacked
 from sizing.run.evaluation import RunInputs
 from sizing.run.figures import with_arrays
-from sizing.run.saving import saving_of
 from sizing.run.targets import misses
+from sizing.run.timing import timing_of
+from sizing.run.workload import CheckpointWorkload, stack_workloads
 from sizing.storage.transfer import Numbers
 
 NUM_ENDS = 2
-"""Of a number: its lower and its upper one."""
+"""Ends of the range of a number: the lower and the upper one."""
 
 _BLOCKS = {"checkpoint.": "checkpoint", "storage.profile.": "profile", "reliability.": "reliability"}
 """Where the inputs have the numbers of a scenario."""
+
+_DETECTION = "reliability.detection_seconds"
 
 Ends = Mapping[str, tuple[float, float]]
 """The lower and the upper end of numbers, by field."""
 
 
-class Answered(NamedTuple):
-    """An input at another value, and the headline then.
+class VariedRow(NamedTuple):
+    """Input at another value, with the headline and the other figures of the answer.
 
-    `is_wide` says of each figure whether it moves by more than WIDE_FRACTION, `missed` which targets are missed.
+    `is_wide` says of each figure whether it moves by more than WIDE_FRACTION. `figures` has what each becomes, NaN
+    where it is not known. `missed` names the targets that are missed.
     """
 
     field: str
@@ -45,89 +48,108 @@ class Answered(NamedTuple):
     headline: float
     is_wide: Sequence[bool] = ()
     missed: Sequence[str] = ()
+    figures: Sequence[float] = ()
 
     def moves_from(self, headline: float) -> bool:
-        """Whether the headline is another one in the digits that are shown."""
+        """Tell whether the headline differs in the digits that are shown."""
         return abs(self.headline - headline) > VISIBLE_FRACTION * abs(headline)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that are answered together: both ends of each number, then the alternatives that save in one mode.
+    """Group of rows that are evaluated together: both ends of each number, then the alternatives of one save mode.
 
-    `demands` are arrays of all rows, or those of the one layout that all have.
+    `workload` are arrays of all rows, or those of the one layout that all have.
     """
 
     mode: Mode
     numbers: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
-    demands: Demands
+    workload: CheckpointWorkload
+
+    def parts(self, own: CheckpointWorkload) -> Iterator[Group]:
+        """Yield a group for each input alone, to find those that have an answer. Numbers vary in `own` workload."""
+        yield from (Group(self.mode, (name,), (), own) for name in self.numbers)
+        for each in self.alternatives:
+            yield Group(self.mode, (), (each,), stack_workloads([(each.workload, each.strategy)]))
 
     @property
     def num_rows(self) -> int:
-        """Of both."""
+        """Number of rows: both ends of each number, and the alternatives."""
         return NUM_ENDS * len(self.numbers) + len(self.alternatives)
 
     def values(self, ends: Ends) -> Iterator[tuple[str, JsonValue]]:
-        """The field and its value of each row."""
+        """Yield the field and the value of each row."""
         for name in self.numbers:
             yield from ((name, end) for end in ends[name])
         yield from ((each.field, each.value) for each in self.alternatives)
 
 
 def groups_of(
-    own: Checkpoint, demands: Demands, numbers: tuple[str, ...], alternatives: Iterable[Alternative]
+    own: Checkpoint, workload: CheckpointWorkload, numbers: tuple[str, ...], alternatives: Iterable[Alternative]
 ) -> Iterator[Group]:
-    """Rows by the mode in which they save; numbers are varied in the scenario's `own`."""
+    """Group rows by their save mode. Numbers vary in the mode of the scenario itself."""
     by_mode: dict[Mode, list[Alternative]] = {own.mode: []} if numbers else {}
     for each in alternatives:
         by_mode.setdefault(each.mode, []).append(each)
     for mode, members in by_mode.items():
-        varied = numbers if mode == own.mode else ()
-        rows = [(demands, own.restore)] * (NUM_ENDS * len(varied)) + [(each.demands, each.strategy) for each in members]
-        yield Group(mode, varied, tuple(members), stacked(rows) if members else demands)
+        own_numbers = numbers if mode == own.mode else ()
+        rows = [(workload, own.restore)] * (NUM_ENDS * len(own_numbers))
+        rows += [(each.workload, each.strategy) for each in members]
+        yield Group(mode, own_numbers, tuple(members), stack_workloads(rows) if members else workload)
 
 
-def answered(
-    inputs: RunInputs, group: Group, ends: Ends, *, figures: Mapping[str, float], headline: str
-) -> Iterator[Answered]:
-    """The rows of a group that have an answer, beside the `figures` as they stand."""
-    found, missed = _table(inputs, group, ends, figures)
-    standing = np.array(list(figures.values()))[:, np.newaxis]
-    is_wide = ~(np.abs(found - standing) <= WIDE_FRACTION * np.abs(standing))  # so is one that is no longer known
-    headlines = found[list(figures).index(headline)].tolist()
-    rows = zip(group.values(ends), headlines, is_wide.T.tolist(), missed, strict=True)
-    for (name, value), becomes, wide, targets in rows:
-        if becomes == becomes:  # noqa: PLR0124  only NaN differs from itself
-            yield Answered(name, value, becomes, wide, targets)
+def answer_group(
+    inputs: RunInputs, group: Group, ends: Ends, *, own: CheckpointWorkload, figures: Mapping[str, float], headline: str
+) -> Iterator[VariedRow]:
+    """Yield the rows of a group that have an answer, compared with the unchanged `figures`.
+
+    `own` is the workload of the scenario itself. Where one input is refused, the others still get their answers.
+    """
+    try:
+        table, missed = _evaluate(inputs, group, ends, figures)
+    except InvalidInput:
+        if len(group.numbers) + len(group.alternatives) > 1:
+            for part in group.parts(own):
+                yield from answer_group(inputs, part, ends, own=own, figures=figures, headline=headline)
+        return
+    unchanged = np.array(list(figures.values()))[:, np.newaxis]
+    is_wide = ~(np.abs(table - unchanged) <= WIDE_FRACTION * np.abs(unchanged))  # so is one that is no longer known
+    headlines = table[list(figures).index(headline)].tolist()
+    rows = zip(group.values(ends), headlines, is_wide.T.tolist(), missed, table.T.tolist(), strict=True)
+    for (name, value), row_headline, wide, targets, row_figures in rows:
+        if row_headline == row_headline:  # noqa: PLR0124  only NaN differs from itself
+            yield VariedRow(name, value, row_headline, wide, targets, row_figures)
 
 
-def extremes(as_it_stands: Answered, others: Iterable[Answered]) -> tuple[Answered, Answered]:
-    """Those with the min and the max headline; what stands as it is, where no other differs visibly from it."""
-    by_headline = sorted(others, key=lambda row: row.headline)
-    ends = (by_headline[0], by_headline[-1]) if by_headline else (as_it_stands, as_it_stands)
-    standing = as_it_stands.headline
-    low = ends[0] if ends[0].headline < standing and ends[0].moves_from(standing) else as_it_stands
-    high = ends[1] if ends[1].headline > standing and ends[1].moves_from(standing) else as_it_stands
-    return low, high
+def extremes(unchanged: VariedRow, others: Iterable[VariedRow]) -> tuple[VariedRow, VariedRow]:
+    """Return the rows of min and max headline, or the unchanged row where no other differs visibly."""
+    by_headline = sorted(others, key=lambda row: row.headline) or [unchanged]
+    low, high = by_headline[0], by_headline[-1]
+    headline = unchanged.headline
+    return (
+        low if low.headline < headline and low.moves_from(headline) else unchanged,
+        high if high.headline > headline and high.moves_from(headline) else unchanged,
+    )
 
 
 def has_block(inputs: RunInputs, path: str) -> bool:
-    """Whether the block is there in which a number stands: without storage, no rate of it matters."""
-    return getattr(inputs, _block_and_rest(path)[0]) is not None
+    """Tell whether the inputs have the block of a number: without storage, for example, no rate of it matters.
+
+    Numbers of other blocks move no headline.
+    """
+    is_of_run = path.startswith(tuple(_BLOCKS))
+    return is_of_run and getattr(inputs, _block_and_rest(path)[0]) is not None
 
 
 def number_at(inputs: RunInputs, path: str) -> float | None:
-    """A number of the inputs by its dotted path in the scenario; None where it, or its block, is not there."""
+    """Return a number of the inputs by its dotted path in the scenario; None where it or its block is missing."""
     name, rest = _block_and_rest(path)
-    value: Any = getattr(inputs, name)
-    for part in rest.split("."):
-        value = value[int(part)] if isinstance(value, tuple) else getattr(value, part, None)
-    return cast("float | None", value)
+    return cast("float | None", value_at(getattr(inputs, name), rest))
 
 
 def with_numbers(inputs: RunInputs, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
-    """The inputs with arrays for numbers, by their dotted paths in the scenario; their blocks must be there."""
+    """Copy the inputs with arrays in place of numbers, by dotted path in the scenario. Their blocks must exist."""
     blocks: dict[str, Any] = {}
     for path, column in arrays.items():
         name, rest = _block_and_rest(path)
@@ -135,34 +157,28 @@ def with_numbers(inputs: RunInputs, arrays: Mapping[str, npt.NDArray[np.float64]
     return replace(inputs, **blocks)
 
 
-def _table(
+def _evaluate(
     inputs: RunInputs, group: Group, ends: Ends, figures: Mapping[str, float]
 ) -> tuple[npt.NDArray[np.float64], list[list[str]]]:
-    """A line for each figure, a column for each row, no number where a row has no answer; each row's missed targets."""
-    arrays = {
-        name: _column(group, place, ends[name], number_at(inputs, name)) for place, name in enumerate(group.numbers)
-    }
-    found, missing = _figures(_varied(inputs, group.mode, arrays), group.demands)
-    table = np.empty((len(figures), group.num_rows))
+    """Return figures by row, NaN where a row has no answer, and the targets that each row misses."""
+    num_rows = group.num_rows
+    arrays: dict[str, npt.NDArray[np.float64]] = {}
+    for place, name in enumerate(group.numbers):  # both ends in its own rows, the scenario's value in all others
+        value = number_at(inputs, name)
+        arrays[name] = np.full(num_rows, np.nan if value is None else value)
+        arrays[name][NUM_ENDS * place : NUM_ENDS * (place + 1)] = ends[name]
+    arrays |= _detection_of_alternatives(inputs, group, arrays)
+    if group.mode != inputs.checkpoint.mode:
+        inputs = replace(inputs, checkpoint=inputs.checkpoint.model_copy(update={"mode": group.mode}))
+    values, misses_by_target = _figures(with_numbers(inputs, arrays), group.workload)
+    table = np.empty((len(figures), num_rows))
     for line, path in enumerate(figures):
-        table[line] = found.get(path, np.nan)
-    return table, _missed(missing, group.num_rows)
-
-
-def _missed(missing: Iterable[tuple[str, Numbers]], num_rows: int) -> list[list[str]]:
-    """The targets that each row misses."""
+        table[line] = values.get(path, np.nan)
     missed: list[list[str]] = [[] for _ in range(num_rows)]
-    for target, is_missed in missing:
-        for place in np.flatnonzero(np.broadcast_to(is_missed, num_rows)):
-            missed[place].append(target)
-    return missed
-
-
-def _varied(inputs: RunInputs, mode: Mode, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
-    """The inputs with arrays for numbers, saved in a mode."""
-    if mode != inputs.checkpoint.mode:
-        inputs = replace(inputs, checkpoint=inputs.checkpoint.model_copy(update={"mode": mode}))
-    return with_numbers(inputs, arrays)
+    for target, is_missed in misses_by_target:
+        for row in np.flatnonzero(np.broadcast_to(is_missed, num_rows)):
+            missed[row].append(target)
+    return table, missed
 
 
 def _block_and_rest(path: str) -> tuple[str, str]:
@@ -170,22 +186,30 @@ def _block_and_rest(path: str) -> tuple[str, str]:
     return _BLOCKS[prefix], path.removeprefix(prefix)
 
 
-def _figures(inputs: RunInputs, demands: Demands) -> tuple[Mapping[str, Numbers], list[tuple[str, Numbers]]]:
-    """The figures that are known, none where saving needs a missing rate; and for each target where it is missed."""
+def _figures(
+    inputs: RunInputs, workload: CheckpointWorkload
+) -> tuple[Mapping[str, Numbers], list[tuple[str, Numbers]]]:
+    """Return the known figures, and for each target the rows that miss it.
+
+    Raises InvalidInput where one of the rows has no answer, such as a save that needs a missing rate.
+    """
     if inputs.profile is None:
-        return figures_without_storage(demands, inputs), []
-    try:
-        with np.errstate(divide="ignore", invalid="ignore"):  # a rank may have nothing to read
-            saving = saving_of(
-                demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
-            )
-            return figures_of(saving, demands, inputs), list(misses(inputs.targets, saving.of_targets))
-    except InvalidInput:
-        return {}, []
+        return figures_without_storage(workload, inputs), []
+    with np.errstate(divide="ignore", invalid="ignore"):  # a rank may have nothing to read
+        timing = timing_of(
+            workload, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
+        )
+        return figures_of(timing, workload, inputs), list(misses(inputs.targets, timing.of_targets))
 
 
-def _column(group: Group, place: int, ends: tuple[float, float], value: float | None) -> npt.NDArray[np.float64]:
-    """A number in every row: its ends in its own rows, what the scenario has in all others."""
-    column = np.full(group.num_rows, np.nan if value is None else value)
-    column[NUM_ENDS * place : NUM_ENDS * (place + 1)] = ends
-    return column
+def _detection_of_alternatives(
+    inputs: RunInputs, group: Group, arrays: Mapping[str, npt.NDArray[np.float64]]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the detection time of each row where an alternative changes it, else nothing."""
+    if all(each.detection_seconds is None for each in group.alternatives):
+        return {}
+    own = number_at(inputs, _DETECTION)
+    column = arrays.get(_DETECTION, np.full(group.num_rows, own, dtype=np.float64))
+    first = group.num_rows - len(group.alternatives)
+    column[first:] = [own if each.detection_seconds is None else each.detection_seconds for each in group.alternatives]
+    return {_DETECTION: column}

@@ -1,9 +1,16 @@
-"""Who holds and who writes: parallel degrees, rank classes, formats and their files."""
+"""The ranks that hold the state and those that write it: parallel degrees, rank classes, formats and their files."""
 
-from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.layout import LaidOut, lay_out
+from sizing.layout.layout import CheckpointFiles, CheckpointLayout, lay_out
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.ranks import Layout, WritersOnNodes
 from sizing.layout.size import CheckpointSize
 
-__all__ = ["CheckpointFiles", "CheckpointSize", "LaidOut", "Layout", "Parallelism", "WritersOnNodes", "lay_out"]
+__all__ = [
+    "CheckpointFiles",
+    "CheckpointLayout",
+    "CheckpointSize",
+    "Layout",
+    "Parallelism",
+    "WritersOnNodes",
+    "lay_out",
+]

@@ -1,7 +1,7 @@
-"""Which layers stand where in a pipeline: the model cut into chunks in its own order, dealt over the stages.
+"""Placement of layers in a pipeline: the model is cut into chunks in its own order, which are spread over the stages.
 
-With v virtual stages on each of p stages there are p v chunks. Chunk c stands on stage c mod p; where the pipeline is
-folded, every second round goes back: a V with two, so that the first stage has the first and the last chunk.
+With v virtual stages on each of p stages there are p v chunks. Chunk c is on stage c mod p. In a folded pipeline every
+second round runs backwards: with two rounds a V, so that the first stage has the first and the last chunk.
 """
 
 from __future__ import annotations
@@ -16,81 +16,81 @@ from sizing.layout.parallelism import Parallelism
 from sizing.provenance import Assumption
 
 
-class Counted(NamedTuple):
-    """What counts as a layer when layers are dealt over the stages, beside the layers."""
+class CountedEnds(NamedTuple):
+    """Whether embedding and loss count as layers when layers are spread over the stages."""
 
     embedding: bool = False
     loss: bool = False
 
 
-def counted_as_layers(parallelism: Parallelism, num_layers: int) -> Counted:
-    """Whether embedding and loss count as layers: as stated; else both where the chunks come out equal only so."""
+def counted_as_layers(parallelism: Parallelism, num_layers: int) -> CountedEnds:
+    """Return whether embedding and loss count as layers.
+
+    The default is no, unless only with both the chunks of virtual stages are equal.
+    """
     stated = parallelism.embedding_counts_as_layer, parallelism.loss_counts_as_layer
-    if stated == (None, None) and _is_equal_only_with_both(parallelism, num_layers):
-        return Counted(embedding=True, loss=True)
-    return Counted(*map(bool, stated))
-
-
-def _is_equal_only_with_both(parallelism: Parallelism, num_layers: int) -> bool:
-    num_chunks = parallelism.num_model_chunks
-    if parallelism.virtual_pipeline == 1 or parallelism.states_layers or not num_layers:
-        return False
-    return num_layers % num_chunks != 0 and (num_layers + len(Counted._fields)) % num_chunks == 0
+    is_open = None in stated and False not in stated and not parallelism.states_layers
+    if is_open and parallelism.virtual_pipeline > 1 and num_layers:
+        num_chunks, num_units = parallelism.num_model_chunks, num_layers + len(CountedEnds._fields)
+        if num_layers % num_chunks and num_units % num_chunks == 0:
+            return CountedEnds(embedding=True, loss=True)
+    return CountedEnds(*map(bool, stated))
 
 
 def split_assumptions(parallelism: Parallelism, num_layers: int) -> Iterator[Assumption]:
-    """That embedding and loss are taken as layers, where nothing says so."""
+    """Report that embedding and loss count as layers, if that is assumed."""
     stated = parallelism.embedding_counts_as_layer, parallelism.loss_counts_as_layer
-    if stated == (None, None) and any(counted_as_layers(parallelism, num_layers)):
-        num_units = num_layers + len(Counted._fields)
+    if None in stated and all(counted_as_layers(parallelism, num_layers)):
+        num_units = num_layers + len(CountedEnds._fields)
         reason = (
             f"{num_layers} layers do not cut into {parallelism.num_model_chunks} equal chunks, "
             f"{num_units} with embedding and loss do"
         )
-        for name in Counted._fields:
-            yield Assumption(field=f"parallelism.{name}_counts_as_layer", value=True, reason=reason)
+        for name, value in zip(CountedEnds._fields, stated, strict=True):
+            if value is None:
+                yield Assumption(field=f"parallelism.{name}_counts_as_layer", value=True, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Layers by stage, or by chunk, as they are given; `starts` are the sums of those before each."""
+class ListedLayers:
+    """Given layers of each stage or chunk; `starts` are the numbers of layers before each."""
 
     starts: tuple[int, ...]
 
     @classmethod
     def of(cls, layers: tuple[int, ...]) -> Self:
-        """So many layers on each."""
+        """Make a split of the number of layers on each stage or chunk."""
         return cls(tuple(accumulate(layers, initial=0)))
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of layers of all stages or chunks."""
         return self.starts[-1]
 
     @property
     def num_places(self) -> int:
-        """Stages or chunks."""
+        """Number of stages or chunks."""
         return len(self.starts) - 1
 
     def before(self, place: int) -> int:
-        """Layers before a place."""
+        """Count the layers on the stages or chunks before one."""
         return self.starts[place]
 
     def is_multiple_of(self, number: int) -> bool:
-        """Whether each place has a multiple of a number."""
+        """Return whether each place has a multiple of a number of layers."""
         return all(start % number == 0 for start in self.starts)
 
     def edges(self) -> Iterator[int]:
-        """Places that have not as many as the one before."""
+        """List the places with another number of layers than the place before."""
         layers = [past - start for start, past in pairwise(self.starts)]
         yield from (place for place, (left, right) in enumerate(pairwise(layers), 1) if left != right)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """`total` layers over the stages: `first` and `last` as given, evenly over the others.
+class SpreadLayers:
+    """`total` layers over the stages: `first` and `last` as given, the others evenly.
 
-    What does not divide goes one each to the first of them.
+    The first of the other stages take one layer each of the remainder.
     """
 
     total: int
@@ -100,26 +100,26 @@ class Spread:
 
     @property
     def rest(self) -> int:
-        """Layers that are spread evenly."""
+        """Layers on the stages whose number is not given, which share them evenly."""
         return self.total - (self.first or 0) - (self.last or 0)
 
     @property
     def num_even(self) -> int:
-        """Stages over which they are."""
+        """Stages whose number of layers is not given."""
         return self.num_places - (self.first is not None) - (self.last is not None)
 
     @property
     def adds_up(self) -> bool:
-        """Whether the given ends leave the other stages what is not negative, and nothing where there are none."""
+        """Whether the given ends leave the other stages at least 0 layers, exactly 0 if there are no other stages."""
         return self.rest >= 0 if self.num_even else self.rest == 0
 
     def before(self, place: int) -> int:
-        """Layers before a stage: f + i floor(n / q) + min(i, n mod q), stage i of the q that share n evenly.
+        """Count the layers before a stage: f + i floor(n / q) + min(i, n mod q), stage i of the q that share n evenly.
 
         Source: MLPerf Storage, DLIO checkpointing; without remainder also Megatron-LM, core/transformer,
         get_transformer_layer_offset.
 
-        >>> [Spread(31, 4, first=7, last=6).before(stage) for stage in range(5)]
+        >>> [SpreadLayers(31, 4, first=7, last=6).before(stage) for stage in range(5)]
         [0, 7, 16, 25, 31]
         """
         number = place - (self.first is not None)
@@ -131,54 +131,54 @@ class Spread:
         return (self.first or 0) + number * each + min(number, left)
 
     def is_multiple_of(self, number: int) -> bool:
-        """Whether each stage has a multiple of a number, and those that share evenly the same."""
+        """Return whether each stage has a multiple of a number, and the stages that share evenly have equally many."""
         ends = (self.first or 0) % number == 0 == (self.last or 0) % number
         return ends and self.rest % (max(1, self.num_even) * number) == 0
 
     def edges(self) -> Iterator[int]:
-        """Stages that have not as many as the one before, beside the ends."""
+        """List the stages with another number of layers than the stage before, except the ends."""
         if self.num_even > 0:
             yield (self.first is not None) + self.rest % self.num_even
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSplit:
-    """The chunks of a pipeline, numbered in the model's order.
+    """Chunks of a pipeline, numbered in the model's order.
 
-    `dealt` are layers and what counts as one. It covers one of `num_rounds` rounds over the stages, which are alike.
+    `units` spreads layers, and what counts as one. It covers one of `num_rounds` equal rounds over the stages.
     """
 
     num_layers: int
     num_stages: int
     num_chunks: int
-    dealt: Listed | Spread
-    counted: Counted
+    units: ListedLayers | SpreadLayers
+    counted: CountedEnds
     is_folded: bool = False
 
     @classmethod
     def of(cls, parallelism: Parallelism, num_layers: int, *, is_folded: bool = False) -> Self:
-        """Of so many layers; 0 where only a parameter count is known."""
-        p, counted = parallelism, Counted()
-        dealt: Listed | Spread
+        """Split a number of layers, 0 if only a parameter count is known."""
+        p, counted = parallelism, CountedEnds()
+        units: ListedLayers | SpreadLayers
         if p.layers_per_stage is not None:
-            dealt = Listed.of(p.layers_per_stage)
+            units = ListedLayers.of(p.layers_per_stage)
         else:
             counted = counted_as_layers(p, num_layers) if num_layers else counted
-            dealt = Spread(num_layers + sum(counted), p.pipeline, p.first_stage_layers, p.last_stage_layers)
-        return cls(num_layers, p.pipeline, p.num_model_chunks, dealt, counted, is_folded)
+            units = SpreadLayers(num_layers + sum(counted), p.pipeline, p.first_stage_layers, p.last_stage_layers)
+        return cls(num_layers, p.pipeline, p.num_model_chunks, units, counted, is_folded)
 
     @property
     def num_rounds(self) -> int:
-        """Rounds over the stages: v, or 1 where the layers of each chunk are given."""
-        return self.num_chunks // self.dealt.num_places
+        """Number of rounds over the stages: v, or 1 if the layers of each chunk are given."""
+        return self.num_chunks // self.units.num_places
 
     @property
     def is_even(self) -> bool:
-        """Whether the rounds come out alike, as an interleaved schedule needs it."""
-        return self.num_rounds == 1 or self.dealt.is_multiple_of(self.num_rounds)
+        """Whether all rounds are equal, as an interleaved schedule requires."""
+        return self.num_rounds == 1 or self.units.is_multiple_of(self.num_rounds)
 
     def chunks_on(self, stage: int) -> tuple[range, ...]:
-        """The layers of each chunk of a stage.
+        """List the layers of each chunk of a stage.
 
         Source: Megatron-LM, core/transformer, get_num_layers_to_build and get_transformer_layer_offset.
 
@@ -194,40 +194,40 @@ class LayerSplit:
 
     @property
     def last_stage(self) -> int:
-        """The stage with the last chunk, and so with the head."""
+        """Stage with the last chunk, and so with the head."""
         return self._within(self.num_chunks - 1, self.num_stages - 1)
 
     def _within(self, chunk: int, place: int) -> int:
-        """The stage at a place in the round of a chunk; counted from the other end in a round that goes back."""
+        """Return the stage at a place in the round of a chunk, counted from the other end in a backward round."""
         return self.num_stages - 1 - place if self._goes_back(chunk) else place
 
     def _goes_back(self, chunk: int) -> bool:
         return self.is_folded and chunk // self.num_stages % 2 == 1
 
     def layers_in(self, chunk: int) -> range:
-        """The layers of a chunk; embedding and loss, where they count, leave one less to the first and the last."""
+        """Return the layers of a chunk. Embedding and loss, if they count, take the place of a layer at either end."""
         return range(self._start(chunk), self._start(chunk + 1))
 
     def chunk_of(self, layer: int) -> int:
-        """The chunk that holds a layer."""
+        """Return the chunk that holds a layer."""
         return bisect_right(range(self.num_chunks), layer, key=self._start) - 1
 
     def unlike_stages(self, chunks: set[int]) -> set[int]:
-        """The stages that are not like the one before, where some chunks are not like the one before.
+        """Return the stages that differ from the stage before, given the chunks that differ from the chunk before.
 
-        In a round that goes back the chunk before stands on the stage behind.
+        In a backward round, the chunk before is on the next stage.
         """
         places = ((chunk, chunk % self.num_stages) for chunk in chunks)
         return {self.num_stages - place if self._goes_back(chunk) else place for chunk, place in places}
 
     def unlike_chunks(self) -> set[int]:
-        """Chunks for which not as many layers are dealt as for the one before, beside the ends."""
-        rounds = range(0, self.num_chunks, self.dealt.num_places)
-        return {first + place for first in rounds for place in self.dealt.edges()}
+        """Return the chunks with another number of layers than the chunk before, except at the ends."""
+        rounds = range(0, self.num_chunks, self.units.num_places)
+        return {first + place for first in rounds for place in self.units.edges()}
 
     def _start(self, chunk: int) -> int:
-        rounds, place = divmod(chunk, self.dealt.num_places)
-        start = (rounds * self.dealt.total + self.dealt.before(place)) // self.num_rounds
+        rounds, place = divmod(chunk, self.units.num_places)
+        start = (rounds * self.units.total + self.units.before(place)) // self.num_rounds
         if not any(self.counted):
             return start
         return min(max(start - self.counted.embedding, 0), self.num_layers)

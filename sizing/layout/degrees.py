@@ -1,11 +1,11 @@
-"""All degrees by which a model can be cut over a number of GPUs."""
+"""Search for all degrees that cut a model over a number of GPUs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import ValidationError
 
@@ -18,28 +18,32 @@ from sizing.model import ResolvedModel
 from sizing.state import Training
 
 MAX_STAGES_OF_A_COUNT = 128
-"""Stages that are tried where only a number of parameters is known, and with it no layers."""
+"""Max stages to try for a model of which only the number of parameters is known, and no layers."""
 
 SearchedDegree = Literal["tensor", "pipeline", "data", "expert"]
 SEARCHED_DEGREES: tuple[SearchedDegree, ...] = get_args(SearchedDegree)
 KeptDegree = SearchedDegree | Literal["shard_group"]
-"""What may stay of a scenario. A shard group that it leaves open is the framework's: all data ranks."""
+"""Degree that a search may keep from the scenario. A shard group that the scenario leaves open is the framework's: all
+data ranks.
+"""
 
 _DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 
 _MAX_ZERO_STAGE_OF_A_PIPELINE = 1
-"""DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with pipeline parallelism."""
+"""Max ZeRO stage with a pipeline. Source: DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with
+pipeline parallelism.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DegreeSearch:
-    """What is tried: tensor degrees over links, stages up to the layers, expert degrees, and what is left as data.
+    """Search over tensor degrees on links, stages up to the layers, and expert degrees; the data degree is the rest.
 
-    Tensor degrees divide the GPUs that links join, expert degrees the experts, unless `experts` are given.
-    Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees; so do the degrees
-    named in `kept`.
-    `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given;
-    `expert_tensors`: those that are tried with expert degrees, None for the tensor degree; empty: the given one.
+    Tensor degrees divide the GPUs that links join; expert degrees divide the experts, unless `experts` are given.
+    Fields of `given` that are not degrees stay as they are, as far as they fit the degrees, and so do the degrees named
+    in `kept`. `zero_stages`: stages to try, empty if the format has none. `shard_groups`: try FSDP's shard groups if
+    none is given. `expert_tensors`: expert-tensor degrees to try with expert degrees, None for the tensor degree; if
+    empty, the given one stays.
     """
 
     model: ResolvedModel
@@ -57,24 +61,30 @@ class DegreeSearch:
     even_stages: bool = False
 
     def combinations(self) -> Iterator[dict[str, int]]:
-        """Degrees that multiply to the GPUs, whether or not they fit the model."""
+        """List degrees that multiply to the GPUs, whether or not they fit the model."""
         takes = self.saved_as.takes
         tensors = divisors(self.num_linked_gpus) if "tensor" in takes else (1,)
-        for tensor in self._kept_or("tensor", tensors):
+        for tensor in self._degrees_to_try("tensor", tensors):
             for context in self.contexts:
-                for pipeline in self._kept_or("pipeline", self._stages() if "pipeline" in takes else (1,)):
+                for pipeline in self._degrees_to_try("pipeline", self._stage_counts() if "pipeline" in takes else (1,)):
                     data, rest = divmod(self.num_gpus, tensor * context * pipeline)
-                    if not rest and data in self._kept_or("data", (data or 1,)):
+                    if not rest and data in self._degrees_to_try("data", (data or 1,)):
                         degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
                         yield from self._with_experts(degrees)
 
     def fitting(self, degrees: dict[str, int]) -> Parallelism:
-        """The degrees as a Parallelism.
+        """Make a Parallelism of the degrees, with the rest as given.
 
         Raises InvalidInput where the model, its format or the rest of `given` refuses them.
         """
+        fields = self.given.model_dump(exclude_unset=True)
+        if degrees["pipeline"] == 1:
+            fields.pop("virtual_pipeline", None)
+        if degrees["pipeline"] != self.given.pipeline:
+            for name in ("layers_per_stage", "first_stage_layers", "last_stage_layers"):
+                fields.pop(name, None)
         try:
-            parallelism = Parallelism.model_validate(self._kept(degrees) | degrees)
+            parallelism = Parallelism.model_validate(fields | degrees)
         except ValidationError as error:
             raise explain(error, Parallelism).within("parallelism") from None
         check_fit(self.model, parallelism, Cluster(), self.training.framework)
@@ -82,19 +92,10 @@ class DegreeSearch:
         check_format(self.saved_as, self.training, parallelism, mode=mode, files_per_rank=None, optimizer_sharding=None)
         return parallelism
 
-    def _kept_or(self, name: SearchedDegree, searched: Iterable[int]) -> Iterable[int]:
+    def _degrees_to_try(self, name: SearchedDegree, searched: Iterable[int]) -> Iterable[int]:
         return (getattr(self.given, name),) if name in self.kept else searched
 
-    def _kept(self, degrees: dict[str, int]) -> dict[str, Any]:
-        kept = self.given.model_dump(exclude_unset=True)
-        if degrees["pipeline"] == 1:
-            kept.pop("virtual_pipeline", None)
-        if degrees["pipeline"] != self.given.pipeline:
-            for name in ("layers_per_stage", "first_stage_layers", "last_stage_layers"):
-                kept.pop(name, None)
-        return kept
-
-    def _stages(self) -> Iterator[int]:
+    def _stage_counts(self) -> Iterator[int]:
         num_layers = self.model.num_layers or MAX_STAGES_OF_A_COUNT
         num_units = num_layers + bool(self.given.embedding_counts_as_layer) + bool(self.given.loss_counts_as_layer)
         return (p for p in range(1, num_layers + 1) if not self.even_stages or num_units % p == 0)
@@ -110,16 +111,13 @@ class DegreeSearch:
                 yield from self._with_expert_degrees(degrees | cut, per_stage // degree)
 
     def _with_expert_degrees(self, degrees: dict[str, int], most: int) -> Iterator[dict[str, int]]:
-        """Those that divide the ranks of a stage over which whole experts can be dealt; 1 in any case."""
-        for expert in self._kept_or("expert", self._expert_degrees()):
+        """Add each expert degree that divides the ranks which can hold whole experts, and 1 in any case."""
+        num_experts, searched = self.model.num_experts, self.experts
+        if searched is None:
+            searched = divisors(num_experts) if num_experts and "expert" in self.saved_as.takes else (1,)
+        for expert in self._degrees_to_try("expert", searched):
             if expert == 1 or most % expert == 0:
                 yield from self._with_sharding(degrees | {"expert": expert})
-
-    def _expert_degrees(self) -> Sequence[int]:
-        if self.experts is not None:
-            return self.experts
-        num_experts = self.model.num_experts
-        return divisors(num_experts) if num_experts and "expert" in self.saved_as.takes else (1,)
 
     def _with_sharding(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         takes_group = "shard_group" in self.saved_as.takes
@@ -135,7 +133,7 @@ class DegreeSearch:
 
 
 def degrees_text(parallelism: Parallelism) -> str:
-    """The degrees that are used, in words.
+    """Format the degrees that are used.
 
     >>> degrees_text(Parallelism(tensor=8, pipeline=64, data=6))
     'tensor 8, pipeline 64, data 6'
@@ -150,7 +148,7 @@ def degrees_text(parallelism: Parallelism) -> str:
 
 
 def divisors(number: int) -> list[int]:
-    """Whole numbers that divide it.
+    """List the whole numbers that divide a number.
 
     Source: definition.
 

@@ -1,15 +1,16 @@
-"""What a format writes: files of ranks, in classes of equal ranks."""
+"""The files that a format writes: in classes of equal ranks, and rank by rank."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Self
 
-from sizing.layout.cells import Cell
+from sizing.errors import InvalidInput
+from sizing.layout.holders import HolderClass, Shard
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.shards import Shard
 from sizing.layout.stages import StageSpan, share
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
@@ -20,15 +21,15 @@ from sizing.state.training import Precision
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
-Holds = Literal["tensors", "flat-buffers", "share", "dealt"]
-"""`tensors`: each as its rank holds it. `flat-buffers`: the values of all in a row, one buffer per statistic. `share`:
-a run of the bytes of several ranks' tensors, cut where the run begins and ends. `dealt`: some whole tensors of the
-rank's stage, and the other bytes of each part as one flat buffer per statistic."""
+Holds = Literal["tensors", "flat-buffers", "share", "assigned"]
+"""Form of the tensors in a file. `tensors`: each as its rank holds it. `flat-buffers`: the values of all tensors in a
+row, one buffer per statistic. `share`: a run of the bytes of several ranks' tensors, cut at its begin and end.
+`assigned`: some whole tensors of the stage, and the other bytes of each part as one flat buffer per statistic."""
 
 
 @dataclass(frozen=True, slots=True)
-class DealtTensors:
-    """Equal tensors that a rank was dealt: one statistic of a part, kept of `shard`."""
+class AssignedTensors:
+    """Equal tensors that a rank was assigned: one statistic of a part, kept of `shard`."""
 
     part: StatePart
     moment: Moment
@@ -36,32 +37,32 @@ class DealtTensors:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of them all."""
+        """Bytes of all of these tensors."""
         return self.shard.count * statistic_bytes(self.part, self.moment, self.shard)
 
 
 def statistic_bytes(part: StatePart, moment: Moment, shard: Shard) -> int:
-    """Bytes of one statistic of a part, kept of one of equal shards: of a moment's copies one.
+    """Count the bytes of one statistic of a part for one of equal shards: one copy of a moment.
 
     Source: as `moment_bytes`.
 
     >>> of_adam = StatePart("moments", "fp32", (Moment(copies=2),))
-    >>> statistic_bytes(of_adam, of_adam.moments[0], Shard((8, 4), count=3, is_hidden_matrix=True, is_trained=True))
+    >>> statistic_bytes(of_adam, of_adam.moments[0], Shard((8, 4), count=3, role="hidden-matrix", is_trained=True))
     128
     """
-    return part.kept_bytes(moment, shard.shape, is_hidden_matrix=shard.is_hidden_matrix) // moment.copies
+    return part.kept_bytes(moment, shard.shape, role=shard.role) // moment.copies
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`count` files of one name pattern that a rank writes, and the bytes of them all.
+    """`count` files of one name pattern that a rank writes, and the bytes of all of them.
 
-    In a pattern, capitals stand for what differs between files; the format's `name_parts` says what.
+    Capitals in a pattern stand for what differs between files; the format's `name_parts` gives their values.
 
-    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
-    tensors that all of the files hold together, `holds` in which form; `dealt` are those that were dealt whole.
-    `repeats_dense` and `repeats_expert` are the parts that stand in another file too, beyond the copies that
-    model-parallel ranks hold.
+    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts. `num_tensors` counts the
+    tensors of all these files together, and `holds` is their form. `assigned` are the tensors that were assigned whole.
+    `repeats_dense` and `repeats_expert` are parts that another file also has, in addition to the copies of
+    model-parallel ranks.
     """
 
     name: str
@@ -70,7 +71,7 @@ class File:
     num_tensors: int
     count: int = 1
     holds: Holds = "tensors"
-    dealt: tuple[DealtTensors, ...] = ()
+    assigned: tuple[AssignedTensors, ...] = ()
     repeats_dense: tuple[PartName, ...] = ()
     repeats_expert: tuple[PartName, ...] = ()
 
@@ -81,12 +82,12 @@ class File:
 
     @property
     def repeated_bytes(self) -> int:
-        """Bytes that stand in another file too."""
+        """Bytes of this file that stand in another file too."""
         dense = sum(self.dense.get(name, 0) for name in self.repeats_dense)
         return dense + sum(self.expert.get(name, 0) for name in self.repeats_expert)
 
     def bytes_of(self, names: Iterable[PartName]) -> int:
-        """Bytes of the tensors of some parts in all of the files."""
+        """Count the bytes of some parts in all of the files."""
         return sum(self.dense.get(name, 0) + self.expert.get(name, 0) for name in names)
 
 
@@ -94,9 +95,9 @@ class File:
 class WriterClass:
     """Ranks of equal stages that write files of equal sizes.
 
-    Within a stage they are the ranks i + `inner_size` o for i in `positions` and o in `outer`: tensor ranks and
-    data ranks, FSDP shards and their copies, or simply a run of ranks. `positions` are those in `inner`; where these
-    are FSDP shards over `tensor` ranks, the `tensor_ranks` of each.
+    Within a stage they are the ranks i + `inner_size` o, with i in `positions` and o in `outer`. These are tensor ranks
+    and data ranks, FSDP shards and their copies, or simply a run of ranks. `positions` are those in `inner`; if these
+    are FSDP shards over `tensor` ranks, the `tensor_ranks` of each shard.
     """
 
     span: StageSpan
@@ -109,36 +110,36 @@ class WriterClass:
 
     @property
     def positions(self) -> Iterator[int]:
-        """The numbers i + `tensor` x shard, tensor ranks the fastest."""
+        """Numbers i + `tensor` x shard, tensor ranks the fastest."""
         return (rank + self.tensor * shard for shard in self.inner for rank in self.tensor_ranks)
 
     @property
     def last_number(self) -> int:
-        """The number in the stage of its last rank."""
+        """Number in the stage of the last rank of the class."""
         return self.tensor_ranks[-1] + self.tensor * self.inner[-1] + self.inner_size * self.outer[-1]
 
     @property
     def ranks_per_stage(self) -> int:
-        """Ranks of the class in one of its stages."""
+        """Number of ranks of the class in one of its stages."""
         return len(self.inner) * len(self.tensor_ranks) * len(self.outer)
 
     @property
     def num_ranks(self) -> int:
-        """Ranks of the class over all its stages."""
+        """Number of ranks of the class over all its stages."""
         return len(self.span.stages) * self.ranks_per_stage
 
 
 def flat_file(name: str, dense: PartBytes, expert: PartBytes, parts: Iterable[StatePart]) -> File:
-    """A file of flat buffers: one tensor per statistic of each part that it holds."""
+    """Make a file of flat buffers: one tensor per statistic of each part that it holds."""
     num_tensors = sum(part.num_statistics for part in parts if dense.get(part.name) or expert.get(part.name))
     return File(name, dense, expert, num_tensors, holds="flat-buffers")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """All files of some writers together; of each part the bytes of dense tensors and of routed experts.
+class FileTotals:
+    """Totals of all files of some writers, with the bytes of each part, of dense tensors and of routed experts.
 
-    `num_shards`: tensors in files of tensors that the format plans for, which are all but those of a rank's own.
+    `num_shards`: the tensors for which the format plans, which are all except those that only one rank has.
     """
 
     num_writers: int
@@ -151,8 +152,8 @@ class Written:
 
     @classmethod
     def of(cls, writers: Sequence[WriterClass], parts: Iterable[StatePart]) -> Self:
-        """Those of the classes, of which the parts are what their files hold."""
-        files = written_files(writers)
+        """Add up the files of writer classes, of which `parts` are what they hold."""
+        files = count_files(writers)
         names = [part.name for part in parts]
         return cls(
             num_writers=sum(writer.num_ranks for writer in writers),
@@ -165,44 +166,95 @@ class Written:
         )
 
     def bytes_of(self, part: PartName) -> int:
-        """Bytes of a part in all files."""
+        """Count the bytes of a part in all files."""
         return self.dense_bytes[part] + self.expert_bytes[part]
 
 
-def written_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:
-    """Every file of a rank of the classes, and how many ranks write one like it."""
+def count_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:
+    """List every file of a rank of the classes, with the number of ranks that write one like it."""
     return [(writer.num_ranks, file) for writer in writers for file in writer.files]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the formats need to know of a layout."""
+    """Input of a format: the layout whose files it writes."""
 
     inventory: Inventory
     spans: tuple[StageSpan, ...]
-    cells: tuple[Cell, ...]
+    holders: tuple[HolderClass, ...]
     parallelism: Parallelism
     parts: tuple[StatePart, ...]
     precision: Precision
     files_per_rank: int
     experts_per_rank: int
-    deals_whole: bool = True
-    """Whether whole shards are dealt one by one; else ranks share them evenly, which takes a fraction of the time."""
+    assigns_whole: bool = True
+    """Whether whole shards are assigned one by one; otherwise ranks share them evenly, which takes less time to
+    compute.
+    """
 
 
-def of_cell(plan: Plan, cell: Cell, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:
-    """The ranks of a cell that write these files."""
-    return WriterClass(cell.span, cell.tensor_ranks, plan.parallelism.tensor, data_ranks, files)
+def of_holder(plan: Plan, holder: HolderClass, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:
+    """Make the class of a holder's ranks that write these files."""
+    return WriterClass(holder.span, holder.tensor_ranks, plan.parallelism.tensor, data_ranks, files)
 
 
-def runs(num_ranks: int, *dealt: tuple[PartBytes, int, int], extra: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
-    """Runs of ranks with equal shares; each of `dealt` is (bytes, number of shares, ranks per share)."""
+def runs(num_ranks: int, *shared: tuple[PartBytes, int, int], extra: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
+    """Return runs of ranks with equal shares; each of `shared` is (bytes, number of shares, ranks per share)."""
     edges = {0, num_ranks, *(edge for edge in extra if edge < num_ranks)}
-    for part_bytes, num_shares, ranks_per_share in dealt:
+    for part_bytes, num_shares, ranks_per_share in shared:
         edges |= {num_bytes % num_shares * ranks_per_share for num_bytes in part_bytes.values()}
     return pairwise(sorted(edges))
 
 
 def shares(part_bytes: PartBytes, num_shares: int, index: int) -> PartBytes:
-    """What share `index` of so many equal ones holds of each part."""
+    """Return share `index` of `num_shares` equal shares of each part."""
     return {name: share(num_bytes, num_shares, index) for name, num_bytes in part_bytes.items()}
+
+
+MAX_RANKS = 100_000
+"""Max ranks of a manifest, each with a row: 10 MB of CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavingRank:
+    """A rank that writes, and its position in its stage: tensor rank or position `inner`, data rank or copy `outer`."""
+
+    rank: int
+    node: int
+    stage: int
+    inner: int
+    outer: int
+    writer: WriterClass
+    parallelism: Parallelism
+
+    @property
+    def layers_before(self) -> int:
+        """Number of layers on the stages of its class before its own."""
+        span = self.writer.span
+        return (self.stage - span.stages.start) * span.num_layers
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tensors in all files of the rank."""
+        return sum(file.num_bytes for file in self.writer.files)
+
+
+def saving_ranks(
+    writers: Iterable[WriterClass], parallelism: Parallelism, *, gpus_per_node: int
+) -> Iterator[SavingRank]:
+    """List every rank that writes, class by class.
+
+    Raises InvalidInput for worlds of more than 100,000 ranks.
+    """
+    if parallelism.num_gpus > MAX_RANKS:
+        raise InvalidInput.of(
+            "the manifest",
+            f"lists at most {MAX_RANKS:,} ranks",
+            value=f"{parallelism.num_gpus:,}",
+            remedy="read layout.rank_classes of the report",
+        )
+    for writer in writers:
+        for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.positions):
+            replica, tensor = divmod(writer.inner_size * outer + inner, parallelism.tensor)
+            rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
+            yield SavingRank(rank, rank // gpus_per_node, stage, inner, outer, writer, parallelism)

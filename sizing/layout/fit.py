@@ -1,4 +1,4 @@
-"""Whether a model can be cut by the degrees asked for; where not, which degrees can."""
+"""Check whether degrees can cut a model; if not, name degrees that can."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from sizing.cluster import Cluster, ResolvedKind
 from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
-from sizing.layout.chunks import Counted, LayerSplit, Spread
-from sizing.layout.framework_defaults import KEEPS_HEADS_ONCE
+from sizing.frameworks import FRAMEWORKS
+from sizing.layout.chunks import CountedEnds, LayerSplit, SpreadLayers
 from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
-from sizing.model.inventory import Inventory
-from sizing.state.training import Framework
+from sizing.model.inventory import Inventory, with_heads_cut
+from sizing.state.training import FrameworkName
 
 
-def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, framework: Framework) -> None:
-    """Refuse degrees by which the model cannot be cut so by a framework, or that do not multiply to the GPUs given.
+def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, framework: FrameworkName) -> None:
+    """Refuse degrees that cannot cut the model in this framework, or that do not multiply to the given GPUs.
 
     Raises InvalidInput naming both fields and the nearest degrees that work.
     """
@@ -32,12 +32,18 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     else:
         _check_parts(parallelism.tensor, model.inventory)
     _check_heads_once(parallelism.tensor, model, framework)
+    if FRAMEWORKS[framework].key_value_heads == "cut":
+        _check_rows(parallelism.tensor, model.inventory)
     if model.num_layers:
         _check_layers(parallelism, model.num_layers)
 
 
 def _check_degrees(p: Parallelism, cluster: Cluster) -> None:
-    """Virtual stages interleave the work of several real ones; Megatron-LM, core/parallel_state.py, refuses one too."""
+    """Refuse degrees that do not multiply to the GPUs, and virtual stages without a pipeline.
+
+    Virtual stages interleave the work of several real ones; Megatron-LM, core/parallel_state.py, refuses a single one
+    too.
+    """
     expected = cluster.num_gpus
     if expected is not None and expected != p.num_gpus:
         raise InvalidInput.of(
@@ -57,7 +63,7 @@ def _check_degrees(p: Parallelism, cluster: Cluster) -> None:
 
 
 def check_counts(kinds: tuple[ResolvedKind, ...], parallelism: Parallelism) -> None:
-    """Refuse kinds of nodes that have not as many GPUs as the degrees; kinds that are not counted may have any."""
+    """Refuse kinds of nodes with another number of GPUs than the degrees; kinds without counts are not checked."""
     counted, world = sum(kind.num_gpus for kind in kinds), parallelism.num_gpus
     if counted and counted != world:
         raise InvalidInput.of(
@@ -69,7 +75,10 @@ def check_counts(kinds: tuple[ResolvedKind, ...], parallelism: Parallelism) -> N
 
 
 def _check_count(parallelism: Parallelism, model: ResolvedModel) -> None:
-    """A count is spread over all ranks; tensors of which none stands in a layer are not spread over stages."""
+    """Refuse more model-parallel ranks than parameters, and stages without layers.
+
+    A bare count is spread over all ranks; listed tensors can be spread over stages only if some are in layers.
+    """
     if parallelism.model_parallel_size > model.num_parameters:
         raise InvalidInput.of(
             "parallelism",
@@ -87,39 +96,37 @@ def _check_count(parallelism: Parallelism, model: ResolvedModel) -> None:
 
 
 def _divisions(p: Parallelism, model: ResolvedModel) -> Iterator[tuple[str, int, str, int]]:
-    """Field, degree, and the name and size that it must divide."""
-    if model.architecture is not None:
-        yield from _widths(p, model.architecture)
+    """List field and degree, with the name and the size that the degree must divide."""
+    a = model.architecture
+    if a is not None:
+        yield "tensor", p.tensor, "num_attention_heads", a.num_attention_heads
+        if a.dense_layers:
+            yield "tensor", p.tensor, "the feed-forward width", a.ffn_width
+        if a.num_experts is not None:
+            yield "expert_tensor", p.expert_tensor_degree, "expert_ffn_hidden_size", a.expert_width
+        if a.num_experts is not None and a.shared_expert_width:
+            yield "tensor", p.tensor, "the shared experts' width", a.shared_expert_width
     else:
-        yield from _parts(p, model.inventory)
+        # Results of tensors that are cut by inputs are summed over ranks, so that each rank needs a share of its own.
+        for group in model.inventory:
+            if group.cut and group.placement == "layers":
+                degree = p.expert_tensor_degree if group.experts else p.tensor
+                field, name = "expert_tensor" if group.experts else "tensor", f"the parts of {group.name},"
+                yield field, degree, name, group.pieces
     if model.num_experts is not None:
         for num_experts in {group.experts for group in model.inventory if group.experts}:
             yield "expert", p.expert, "num_experts", num_experts
     elif p.expert > 1:
-        raise _no_experts(p.expert)
-
-
-def _widths(p: Parallelism, a: Architecture) -> Iterator[tuple[str, int, str, int]]:
-    yield "tensor", p.tensor, "num_attention_heads", a.num_attention_heads
-    if a.dense_layers:
-        yield "tensor", p.tensor, "the feed-forward width", a.ffn_width
-    if a.num_experts is None:
-        return
-    yield "expert_tensor", p.expert_tensor_degree, "expert_ffn_hidden_size", a.expert_width
-    if a.shared_expert_width:
-        yield "tensor", p.tensor, "the shared experts' width", a.shared_expert_width
-
-
-def _parts(p: Parallelism, inventory: Inventory) -> Iterator[tuple[str, int, str, int]]:
-    """What is cut by its inputs is summed over the ranks, so that each must hold a share of its own."""
-    for group in inventory:
-        if group.cut and group.placement == "layers":
-            degree = p.expert_tensor_degree if group.experts else p.tensor
-            yield "expert_tensor" if group.experts else "tensor", degree, f"the parts of {group.name},", group.pieces
+        raise InvalidInput.of(
+            "parallelism.expert",
+            "must be 1 for a model without num_experts",
+            value=p.expert,
+            remedy="remove it, or give the model's experts",
+        )
 
 
 def _check_parts(tensor: int, inventory: Inventory) -> None:
-    """Of other tensors several ranks may hold the same part, if all parts are held by as many."""
+    """Refuse tensor ranks that neither divide the parts of a tensor nor are a multiple of them."""
     for group in inventory:
         if group.placement == "layers" and not group.experts and group.pieces % tensor and tensor % group.pieces:
             raise InvalidInput.of(
@@ -147,9 +154,19 @@ def _check_heads(tensor: int, a: Architecture) -> None:
         )
 
 
-def _check_heads_once(tensor: int, model: ResolvedModel, framework: Framework) -> None:
-    """Where ranks cannot repeat heads of keys and values, each must have one of its own."""
-    num_heads = _kv_heads(model) if framework in KEEPS_HEADS_ONCE else None
+def _check_heads_once(tensor: int, model: ResolvedModel, framework: FrameworkName) -> None:
+    """Refuse more tensor ranks than heads of keys and values, if the framework cannot repeat heads.
+
+    Without an architecture, the heads are the fewest parts of a matrix that is cut by outputs.
+    """
+    if FRAMEWORKS[framework].key_value_heads != "once":
+        return
+    if model.architecture is not None:
+        has_them = any(group.name == "attention.key_value" for group in model.inventory)
+        num_heads = model.architecture.kv_heads if has_them else None
+    else:
+        parts = (g.pieces for g in model.inventory if g.placement == "layers" and not g.experts and not g.cut)
+        num_heads = min((pieces for pieces in parts if pieces > 1), default=None)
     if num_heads is not None and tensor > num_heads:
         raise InvalidInput.of(
             "parallelism.tensor",
@@ -160,13 +177,15 @@ def _check_heads_once(tensor: int, model: ResolvedModel, framework: Framework) -
         )
 
 
-def _kv_heads(model: ResolvedModel) -> int | None:
-    """Heads of keys and values: as the architecture says, else the fewest parts of a matrix that is cut by outputs."""
-    if model.architecture is not None:
-        has_them = any(group.name == "attention.key_value" for group in model.inventory)
-        return model.architecture.kv_heads if has_them else None
-    parts = (g.pieces for g in model.inventory if g.placement == "layers" and not g.experts and not g.cut)
-    return min((pieces for pieces in parts if pieces > 1), default=None)
+def _check_rows(tensor: int, inventory: Inventory) -> None:
+    """Refuse tensor ranks that do not divide the rows of tensors equally, if ranks share heads.
+
+    Tensors with one name are one matrix there.
+    """
+    for group in with_heads_cut(inventory):
+        num_rows = group.count * group.pieces
+        if group.placement == "layers" and not group.experts and group.pieces > 1 and num_rows % tensor:
+            raise _does_not_divide("tensor", tensor, f"the rows of {group.name},", num_rows)
 
 
 def _check_layers(p: Parallelism, num_layers: int) -> None:
@@ -186,55 +205,44 @@ def _check_layers(p: Parallelism, num_layers: int) -> None:
             value=sum(p.layers_per_stage),
             remedy="correct the layers of a stage",
         )
-    if isinstance(split.dealt, Spread) and not split.dealt.adds_up:
-        raise _ends_do_not_add_up(p, num_layers, split.dealt)
+    if isinstance(split.units, SpreadLayers) and not split.units.adds_up:
+        first, last = p.first_stage_layers, p.last_stage_layers
+        both = " with last_stage_layers" if None not in (first, last) else ""
+        raise InvalidInput.of(
+            f"parallelism.{'first_stage_layers' if first is not None else 'last_stage_layers'}",
+            f"must {'be at most' if split.units.num_even else 'add up to'} num_layers {num_layers}{both}",
+            value=(first or 0) + (last or 0),
+            remedy="correct the layers of the stage",
+        )
+    if not split.is_even and p.states_layers:
+        raise InvalidInput.of(
+            "parallelism.virtual_pipeline",
+            "must divide the layers of every stage, the first, the last and those between",
+            value=p.virtual_pipeline,
+            remedy="change the layers of a stage, give layers_per_stage for each of "
+            f"{p.num_model_chunks} chunks, or use embedding_counts_as_layer and loss_counts_as_layer instead",
+        )
     if not split.is_even:
-        raise _unequal_ends(p) if p.states_layers else _unequal_chunks(p, num_layers, split.counted)
+        raise InvalidInput.of(
+            "parallelism.virtual_pipeline",
+            f"must cut {_units_text(num_layers, split.counted)} over pipeline {p.pipeline} into equal chunks",
+            value=p.virtual_pipeline,
+            remedy=_equal_chunks_remedy(p, num_layers, split.counted),
+        )
 
 
-def _units_text(num_layers: int, counted: Counted) -> str:
-    """What is dealt over the stages, in words.
+def _units_text(num_layers: int, counted: CountedEnds) -> str:
+    """Name the units that are spread over the stages.
 
-    >>> _units_text(126, Counted(embedding=True))
+    >>> _units_text(126, CountedEnds(embedding=True))
     'num_layers 126 + embedding'
     """
     names = (name for name, is_counted in counted._asdict().items() if is_counted)
     return " + ".join((f"num_layers {num_layers}", *names))
 
 
-def _ends_do_not_add_up(p: Parallelism, num_layers: int, dealt: Spread) -> InvalidInput:
-    field = "first_stage_layers" if p.first_stage_layers is not None else "last_stage_layers"
-    both = " with last_stage_layers" if None not in (p.first_stage_layers, p.last_stage_layers) else ""
-    rule = "be at most" if dealt.num_even else "add up to"
-    return InvalidInput.of(
-        f"parallelism.{field}",
-        f"must {rule} num_layers {num_layers}{both}",
-        value=(p.first_stage_layers or 0) + (p.last_stage_layers or 0),
-        remedy="correct the layers of the stage",
-    )
-
-
-def _unequal_ends(p: Parallelism) -> InvalidInput:
-    return InvalidInput.of(
-        "parallelism.virtual_pipeline",
-        "must divide the layers of every stage, the first, the last and those between",
-        value=p.virtual_pipeline,
-        remedy="change the layers of a stage, give layers_per_stage for each of "
-        f"{p.num_model_chunks} chunks, or use embedding_counts_as_layer and loss_counts_as_layer instead",
-    )
-
-
-def _unequal_chunks(p: Parallelism, num_layers: int, counted: Counted) -> InvalidInput:
-    return InvalidInput.of(
-        "parallelism.virtual_pipeline",
-        f"must cut {_units_text(num_layers, counted)} over pipeline {p.pipeline} into equal chunks",
-        value=p.virtual_pipeline,
-        remedy=_equal_chunks(p, num_layers, counted),
-    )
-
-
-def _equal_chunks(p: Parallelism, num_layers: int, counted: Counted) -> str:
-    """What makes the chunks equal: another count of layers, else other degrees."""
+def _equal_chunks_remedy(p: Parallelism, num_layers: int, counted: CountedEnds) -> str:
+    """Say how to make the chunks equal: other units that count as layers, else other degrees."""
     both = "embedding_counts_as_layer and loss_counts_as_layer"
     others = {0: f"set neither {both}", 1: f"set one of {both}", 2: f"set {both}"}
     for extra, remedy in others.items():
@@ -244,8 +252,8 @@ def _equal_chunks(p: Parallelism, num_layers: int, counted: Counted) -> str:
     if num_units % p.pipeline == 0:
         nearest = _nearest_divisors(num_units // p.pipeline, p.virtual_pipeline)
         return f"the nearest valid degrees are {nearest}"
-    if (num_layers + len(Counted._fields)) % p.pipeline == 0:
-        nearest = _nearest_divisors((num_layers + len(Counted._fields)) // p.pipeline, p.virtual_pipeline)
+    if (num_layers + len(CountedEnds._fields)) % p.pipeline == 0:
+        nearest = _nearest_divisors((num_layers + len(CountedEnds._fields)) // p.pipeline, p.virtual_pipeline)
         return f"with {both} the nearest valid degrees are {nearest}"
     return "choose a pipeline degree that divides num_layers"
 
@@ -256,15 +264,6 @@ def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidIn
         f"must divide {name} {size}",
         value=degree,
         remedy=f"the nearest valid degrees are {_nearest_divisors(size, degree)}",
-    )
-
-
-def _no_experts(degree: int) -> InvalidInput:
-    return InvalidInput.of(
-        "parallelism.expert",
-        "must be 1 for a model without num_experts",
-        value=degree,
-        remedy="remove it, or give the model's experts",
     )
 
 

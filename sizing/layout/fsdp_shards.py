@@ -1,4 +1,4 @@
-"""What a rank holds under FSDP, alone or over tensor and expert ranks: its rows of its part of every tensor."""
+"""Shards of a rank under FSDP, with or without tensor and expert ranks: its rows of its part of every tensor."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from sizing.layout.holders import Shard
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.shards import Shard
 from sizing.layout.stages import Holding, StageSpan
 
 
 @dataclass(frozen=True, slots=True)
 class FsdpMesh:
-    """The ranks of a stage: `copies` of the state, each over `shards` x `tensor` ranks, tensor ranks the fastest.
+    """Ranks of a stage: `copies` of the state, each over `shards` x `tensor` ranks, tensor ranks the fastest.
 
-    Routed experts stand on the same ranks of a copy as `expert_shards` x `expert` x `expert_tensor`.
-    Source: torchtitan, distributed/parallel_dims.py, whose meshes are (dp_replicate, fsdp, tp) and (dp_replicate,
-    efsdp, ep, etp), with context parallelism in fsdp.
+    Routed experts are on the same ranks of a copy as `expert_shards` x `expert` x `expert_tensor`. Source: torchtitan,
+    distributed/parallel_dims.py, whose meshes are (dp_replicate, fsdp, tp) and (dp_replicate, efsdp, ep, etp), with
+    context parallelism in fsdp.
     """
 
     tensor: int
@@ -28,27 +28,25 @@ class FsdpMesh:
 
     @classmethod
     def of(cls, parallelism: Parallelism) -> Self:
-        """The mesh of some degrees."""
+        """Lay the ranks of a stage out by the degrees of the parallelism."""
         p, shards = parallelism, parallelism.shard_ranks
         return cls(p.tensor, shards, p.num_replicas // shards, p.expert, p.expert_tensor_degree)
 
     @property
     def expert_shards(self) -> int:
-        """FSDP ranks that share the experts of one expert rank."""
+        """Number of FSDP ranks that share the experts of one expert rank."""
         return self.tensor * self.shards // (self.expert * self.expert_tensor)
 
     def shards_over_width(self, holding: Holding) -> bool:
-        """Whether FSDP cuts experts along their own first dimension, because there are more ranks than experts."""
+        """Return whether FSDP cuts experts along their own first dimension, as there are more ranks than experts."""
         too_few = self.expert > 1 and self.expert * self.expert_shards > holding.experts
-        return too_few and self._width(holding) % self.expert_shards == 0
-
-    def _width(self, holding: Holding) -> int:
-        return _cut_shape(holding, self.expert_tensor, 0)[0]
+        width = _cut_shape(holding, self.expert_tensor, 0)[0]
+        return too_few and width % self.expert_shards == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Shards of dense tensors or of experts that one of `sharers` ranks in each copy writes: this one is `index`."""
+    """Shards of dense tensors or of experts that `sharers` ranks in each copy write; this rank has share `index`."""
 
     shards: list[Shard]
     is_of_experts: bool
@@ -58,14 +56,14 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class FsdpSpan:
-    """The stages of a span over a mesh.
+    """Stages of a span over a mesh.
 
-    A tensor is first cut over the tensor ranks, or stands on each of them; FSDP2 then cuts the rows of what stands on
-    one, where the experts of a layer are one tensor. Both cut into equal chunks, the last ones smaller or empty.
-    Repeated tensors are written by all tensor ranks but the first, which has planned its own before them.
-    Source: PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py and torch/distributed/tensor, chunks as
-    torch.chunk makes them; torch/distributed/checkpoint/_dedup_save_plans.py, where of the ranks that have a tensor
-    the one with the smallest plan writes it; torchtitan, distributed/fsdp.py, for experts along their width.
+    A tensor is first cut over the tensor ranks, or is whole on each of them. FSDP2 then cuts the rows on each rank; the
+    experts of a layer are one tensor there. Both cut into equal chunks, the last ones smaller or empty. Repeated
+    tensors are written by all tensor ranks except the first, which has planned its own tensors before. Source: PyTorch,
+    torch/distributed/fsdp/_fully_shard/_fsdp_param.py and torch/distributed/tensor, chunks as torch.chunk makes them;
+    torch/distributed/checkpoint/_dedup_save_plans.py, where of the ranks that have a tensor the one with the smallest
+    plan writes it; torchtitan, distributed/fsdp.py, for experts along their width.
     """
 
     mesh: FsdpMesh
@@ -76,13 +74,13 @@ class FsdpSpan:
 
     @classmethod
     def of(cls, span: StageSpan, mesh: FsdpMesh) -> Self:
-        """What the stages hold, by whether several tensor ranks hold the same."""
+        """Divide the stages' tensors into those that tensor ranks cut and those that they repeat."""
         dense = [h for h in span.holdings if not h.experts]
         experts = [h for h in span.holdings if h.experts]
         return cls(mesh, *_by_repetition(dense, mesh.tensor), *_by_repetition(experts, mesh.expert_tensor))
 
     def portions(self, *, shard: int, tensor_rank: int) -> Iterator[Portion]:
-        """What a rank holds alone in its copy, and its share of what the tensor ranks of its shard repeat."""
+        """List what a rank alone holds in its copy, and its share of what the tensor ranks of its shard repeat."""
         mesh, expert_tensor_rank = self.mesh, tensor_rank % self.mesh.expert_tensor
         expert_shard = self.expert_shard(shard=shard, tensor_rank=tensor_rank)
         yield Portion(self.dense_shards(shard, tensor_rank), is_of_experts=False)
@@ -94,34 +92,34 @@ class FsdpSpan:
             yield Portion(shards, True, expert_tensor_rank - 1, mesh.expert_tensor - 1)
 
     def expert_shard(self, *, shard: int, tensor_rank: int) -> int:
-        """The FSDP rank that a rank is among those of its expert rank."""
+        """Return the number of a rank among the FSDP ranks of its expert rank."""
         return (shard * self.mesh.tensor + tensor_rank) // (self.mesh.expert * self.mesh.expert_tensor)
 
     def dense_shards(self, shard: int, tensor_rank: int) -> list[Shard]:
-        """Of what tensor ranks cut, or all where there is one."""
+        """List the shards of dense tensors that tensor ranks cut, or of all if there is one tensor rank."""
         return [self._dense(h, shard, tensor_rank) for h in self.dense]
 
     def repeated_shards(self, shard: int) -> list[Shard]:
-        """Of what stands on each tensor rank."""
+        """List the shards of dense tensors that each tensor rank has whole."""
         return [self._dense(h, shard, 0) for h in self.repeated]
 
     def expert_shards(self, shard: int, tensor_rank: int) -> list[Shard]:
-        """Of what expert-tensor ranks cut, or all where there is one."""
+        """List the shards of experts that expert-tensor ranks cut, or of all if there is one such rank."""
         return [self._expert(h, shard, tensor_rank) for h in self.experts]
 
     def repeated_expert_shards(self, shard: int) -> list[Shard]:
-        """Of what stands on each expert-tensor rank."""
+        """List the shards of expert tensors that each expert-tensor rank has whole."""
         return [self._expert(h, shard, 0) for h in self.repeated_experts]
 
     def cut_edges(self) -> list[int]:
-        """Tensor ranks at which they hold less of what they cut, and the first."""
+        """List the tensor ranks at which chunks of cut tensors become smaller, and the first."""
         edges = {0}
         for holding in self.dense if self.mesh.tensor > 1 else ():
             edges |= _chunk_edges(holding.shape[holding.cut], self.mesh.tensor)
         return sorted(edges)
 
     def expert_edges(self) -> list[int]:
-        """FSDP ranks of an expert rank at which the rows of experts become fewer, and the first."""
+        """List the FSDP ranks of an expert rank at which the rows of experts become fewer, and the first."""
         edges = {0}
         for h in (*self.experts, *self.repeated_experts):
             if not self.mesh.shards_over_width(h):
@@ -129,9 +127,9 @@ class FsdpSpan:
         return sorted(edges)
 
     def shard_edges(self) -> list[int]:
-        """Shards at which the rows of a tensor become fewer, and both ends.
+        """List the shards at which the rows of a tensor become fewer, and both ends.
 
-        Of R rows on n ranks, ceil(R / n) each, floor(R / ceil(R / n)) ranks have as many and one may have the rest.
+        With R rows on n ranks, floor(R / ceil(R / n)) ranks have ceil(R / n) each, and one more may have the rest.
         Source: as the class.
 
         >>> from sizing.layout.stages import stage_spans
@@ -151,7 +149,7 @@ class FsdpSpan:
         return sorted(edges)
 
     def tensor_edges(self) -> list[int]:
-        """Tensor ranks at which what a rank holds or writes changes, and both ends."""
+        """List the tensor ranks at which a rank's content or files change, and both ends."""
         mesh = self.mesh
         if 1 < mesh.expert_tensor < mesh.tensor:
             return list(range(mesh.tensor + 1))
@@ -163,7 +161,7 @@ class FsdpSpan:
         return sorted(edges | {rank % mesh.tensor for rank in self._ranks_of_expert_edges()})
 
     def _ranks_of_expert_edges(self) -> Iterator[int]:
-        """Ranks of a copy, tensor ranks the fastest, at which the rows of experts become fewer."""
+        """List the ranks of a copy, tensor ranks the fastest, at which the rows of experts become fewer."""
         return (edge * self.mesh.expert * self.mesh.expert_tensor for edge in self.expert_edges())
 
     def _dense(self, h: Holding, shard: int, tensor_rank: int) -> Shard:
@@ -179,38 +177,38 @@ class FsdpSpan:
 
 
 def _by_repetition(holdings: list[Holding], degree: int) -> tuple[tuple[Holding, ...], tuple[Holding, ...]]:
-    """Those that so many tensor ranks cut, and those that stand whole on each of several."""
+    """Part holdings into those that tensor ranks cut, and those that stand whole on each of several."""
     repeated = [degree > 1 and h.pieces == 1 for h in holdings]
     cut = tuple(h for h, each in zip(holdings, repeated, strict=True) if not each)
     return cut, tuple(h for h, each in zip(holdings, repeated, strict=True) if each)
 
 
 def _shard(h: Holding, shape: tuple[int, ...]) -> Shard:
-    return Shard(shape, h.count, h.is_hidden_matrix, h.is_trained, h.name)
+    return Shard(shape, h.count, h.role, h.is_trained, h.name)
 
 
 def _cut_shape(h: Holding, degree: int, tensor_rank: int) -> tuple[int, ...]:
-    """What a tensor rank holds of a tensor, or of one expert's."""
+    """Return the shape that a tensor rank holds of a tensor, or of one expert's."""
     if h.pieces == 1 or degree == 1:
         return h.shape
     return (*h.shape[: h.cut], _chunk(h.shape[h.cut], degree, tensor_rank), *h.shape[h.cut + 1 :])
 
 
 def _numbers_of_rows(h: Holding, mesh: FsdpMesh) -> Iterable[int]:
-    """The rows that tensor ranks hold of a tensor: different where a cut along them leaves a rest."""
+    """Return the numbers of rows that tensor ranks hold of a tensor: several if a cut along rows leaves a remainder."""
     if h.pieces == 1 or h.cut or mesh.tensor == 1:
         return (h.shape[0],)
     return {_chunk(h.shape[0], mesh.tensor, rank) for rank in _chunk_edges(h.shape[0], mesh.tensor) | {0}}
 
 
 def _chunk_edges(rows: int, num_ranks: int) -> set[int]:
-    """Ranks at which chunks become fewer rows or none."""
+    """Return the ranks at which chunks get fewer rows or none."""
     size = max(1, -(-rows // num_ranks))
     return {min(num_ranks, rows // size), min(num_ranks, -(-rows // size))}
 
 
 def _chunk(rows: int, num_ranks: int, rank: int) -> int:
-    """Rows of chunk `rank` where every chunk but the last ones has ceil(rows / ranks).
+    """Count the rows of chunk `rank`; every chunk except the last ones has ceil(rows / ranks).
 
     >>> [_chunk(10, 4, rank) for rank in range(4)], [_chunk(5, 4, rank) for rank in range(4)]
     ([3, 3, 3, 1], [2, 2, 1, 0])

@@ -1,4 +1,4 @@
-"""What compressed gradients leave on every data-parallel rank, and the files in which each saves its own."""
+"""Errors of compressed gradients on every data-parallel rank, and the files in which each rank saves its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from sizing.errors import InvalidInput
-from sizing.layout.cells import Cell, rank_shards
 from sizing.layout.files import File, WriterClass
+from sizing.layout.holders import HolderClass, Shard, rank_shards
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import WHOLE, Sharding
-from sizing.layout.shards import Shard
 from sizing.state import StatePart, Training
 from sizing.state.gradient_compression import METHODS, Exchange, GradientCompression
 from sizing.state.optimizers import BYTES_PER_VALUE
@@ -24,7 +23,7 @@ _OfTensor = Callable[[tuple[int, ...], GradientCompression, Exchange], float]
 
 @dataclass(frozen=True, slots=True)
 class GradientErrors:
-    """How one model-parallel rank compresses its gradients, which it adds up with its replicas."""
+    """Gradient compression of one model-parallel rank, which adds up gradients with its replicas."""
 
     given: GradientCompression
     value_bytes: int
@@ -32,7 +31,7 @@ class GradientErrors:
 
     @classmethod
     def of(cls, training: Training, parallelism: Parallelism) -> GradientErrors | None:
-        """None where gradients are exchanged as they are.
+        """Return the errors that a training keeps; None where gradients are exchanged as they are.
 
         Errors have the dtype of the gradients that a hook of PyTorch's DDP sees: that of the parameters.
         """
@@ -41,38 +40,38 @@ class GradientErrors:
         value_bytes = BYTES_PER_VALUE["bf16" if training.precision == "bf16" else "fp32"]
         return cls(training.gradient_compression, value_bytes, parallelism)
 
-    def kept_bytes(self, cell: Cell) -> int:
-        """Bytes that a rank of the cell keeps of all its tensors from step to step."""
-        return round(self._summed(cell, METHODS[self.given.method].kept_bytes))
+    def kept_bytes(self, holder: HolderClass) -> int:
+        """Count the bytes that a rank of the holder keeps of all its tensors from step to step."""
+        return round(self._add_up(holder, METHODS[self.given.method].kept_bytes))
 
-    def sent_bytes(self, cell: Cell) -> float:
-        """Bytes that a rank of the cell sends of all its tensors in a step."""
-        return self._summed(cell, METHODS[self.given.method].sent_bytes)
+    def sent_bytes(self, holder: HolderClass) -> float:
+        """Count the bytes that a rank of the holder sends of all its tensors in a step."""
+        return self._add_up(holder, METHODS[self.given.method].sent_bytes)
 
-    def exchanged_bytes(self, cell: Cell) -> tuple[float, float]:
-        """Bytes that ranks gather in all of the cell's dense tensors, and of its experts, in a step."""
-        return self._both(cell, METHODS[self.given.method].exchanged_bytes)
+    def exchanged_bytes(self, holder: HolderClass) -> tuple[float, float]:
+        """Count the bytes that all ranks gather of the holder's dense tensors, and of its experts, in a step."""
+        return self._both(holder, METHODS[self.given.method].exchanged_bytes)
 
-    def _summed(self, cell: Cell, of_tensor: _OfTensor) -> float:
-        return sum(self._both(cell, of_tensor))
+    def _add_up(self, holder: HolderClass, of_tensor: _OfTensor) -> float:
+        return sum(self._both(holder, of_tensor))
 
-    def _both(self, cell: Cell, of_tensor: _OfTensor) -> tuple[float, float]:
-        """Of dense tensors, and of routed experts."""
-        dense, experts = rank_shards(cell.span, self.parallelism, cell.tensor_ranks.start)
+    def _both(self, holder: HolderClass, of_tensor: _OfTensor) -> tuple[float, float]:
+        """Sum over dense tensors, and over routed experts."""
+        dense, experts = rank_shards(holder.span, self.parallelism, holder.tensor_ranks.start)
         replicas = self.parallelism.replicas
         return self._of(dense, replicas.dense, of_tensor), self._of(experts, replicas.expert, of_tensor)
 
     def _of(self, shards: Iterable[Shard], num_ranks: int, of_tensor: _OfTensor) -> float:
         exchange = Exchange(num_ranks, self.value_bytes)
-        return sum(shard.count * of_tensor(shard.shape, self.given, exchange) for shard in _trained(shards))
-
-
-def _trained(shards: Iterable[Shard]) -> Iterator[Shard]:
-    return (shard for shard in shards if shard.is_trained and shard.parameters)
+        return sum(
+            shard.count * of_tensor(shard.shape, self.given, exchange)
+            for shard in shards
+            if shard.is_trained and shard.parameters
+        )
 
 
 def check_compression(training: Training, sharding: Sharding, *, has_bare_counts: bool) -> None:
-    """Raises InvalidInput where ranks do not hold whole gradients, or the method needs what is not known."""
+    """Refuse compression if ranks do not hold whole gradients, or if the method needs unknown shapes."""
     given = training.gradient_compression
     if given is None:
         return
@@ -101,35 +100,35 @@ def check_compression(training: Training, sharding: Sharding, *, has_bare_counts
 
 
 def errors_part(errors: GradientErrors) -> StatePart:
-    """What ranks save of their errors, as a part of the state."""
+    """Return the part of the state that has the ranks' errors."""
     return StatePart(RANK_PART, "bf16" if errors.value_bytes == BYTES_PER_VALUE["bf16"] else "fp32")
 
 
 def with_errors(
-    writers: Sequence[WriterClass], cells: Sequence[Cell], errors: GradientErrors, *, format_name: str
+    writers: Sequence[WriterClass], holders: Sequence[HolderClass], errors: GradientErrors, *, format_name: str
 ) -> tuple[WriterClass, ...]:
-    """The writers, with a file of its own errors for every rank of the job; further ranks write that alone.
+    """Add a file of its own errors to every rank of the job; ranks that are not writers write only that file.
 
-    Raises InvalidInput for a format of which a writer is not a data rank of some tensor ranks.
+    Raises InvalidInput for a format with a writer that is not a data rank of some tensor ranks.
     """
-    found = [(_rectangle(writer, errors.parallelism.tensor), writer) for writer in writers]
-    if any(rectangle is None for rectangle, _ in found):
+    rectangles = [(_rectangle(writer, errors.parallelism.tensor), writer) for writer in writers]
+    if any(rectangle is None for rectangle, _ in rectangles):
         raise InvalidInput.of(
             "checkpoint.format",
             f"{format_name} has no place for what each rank keeps of training.gradient_compression",
             value=format_name,
             remedy="choose another, or set training.gradient_compression.saves_errors to false",
         )
-    placed = [(rectangle, writer) for rectangle, writer in found if rectangle is not None]
-    return tuple(chain.from_iterable(_of_cell(cell, placed, errors) for cell in cells))
+    known = [(rectangle, writer) for rectangle, writer in rectangles if rectangle is not None]
+    return tuple(chain.from_iterable(_add_errors(holder, known, errors) for holder in holders))
 
 
 _Rectangle = tuple[range, range]
-"""Tensor ranks, and data ranks of each of them."""
+"""Tensor ranks, and the data ranks of each of them."""
 
 
 def _rectangle(writer: WriterClass, tensor: int) -> _Rectangle | None:
-    """The ranks of a class where they are the same data ranks of some tensor ranks."""
+    """Return the ranks of a class, if they are the same data ranks of each of some tensor ranks; otherwise None."""
     if writer.tensor == tensor and writer.inner == range(1):
         return writer.tensor_ranks, writer.outer
     if writer.inner_size == tensor and writer.tensor == 1:
@@ -137,22 +136,22 @@ def _rectangle(writer: WriterClass, tensor: int) -> _Rectangle | None:
     return (writer.inner, writer.outer) if writer.inner == writer.outer == range(1) else None
 
 
-def _of_cell(
-    cell: Cell, placed: Sequence[tuple[_Rectangle, WriterClass]], errors: GradientErrors
+def _add_errors(
+    holder: HolderClass, rectangles: Sequence[tuple[_Rectangle, WriterClass]], errors: GradientErrors
 ) -> Iterator[WriterClass]:
-    """All ranks of a cell, in runs that write the same files."""
-    of_span = [(at, writer) for at, writer in placed if writer.span.stages == cell.span.stages]
+    """Give all ranks of a holder a file of errors, in runs that write the same files."""
+    of_span = [(at, writer) for at, writer in rectangles if writer.span.stages == holder.span.stages]
     tensor, num_replicas = errors.parallelism.tensor, errors.parallelism.num_replicas
-    own = File(FILE_NAME, {RANK_PART: errors.kept_bytes(cell)}, {}, 1, holds="flat-buffers")
-    for first, past in _runs(cell.tensor_ranks, [ranks for (ranks, _), _ in of_span]):
+    own = File(FILE_NAME, {RANK_PART: errors.kept_bytes(holder)}, {}, 1, holds="flat-buffers")
+    for first, past in _runs(holder.tensor_ranks, [ranks for (ranks, _), _ in of_span]):
         here = [(data, writer) for (ranks, data), writer in of_span if first in ranks]
         for begin, end in _runs(range(num_replicas), [data for data, _ in here]):
             files = chain.from_iterable(writer.files for data, writer in here if begin in data)
-            span = next((writer.span for data, writer in here if begin in data), cell.span)
+            span = next((writer.span for data, writer in here if begin in data), holder.span)
             yield WriterClass(span, range(first, past), tensor, range(begin, end), (*files, own))
 
 
 def _runs(whole: range, parts: Iterable[range]) -> Iterator[tuple[int, int]]:
-    """The whole, cut where a part begins or ends."""
+    """Cut a range where a part begins or ends."""
     edges = {edge for part in parts for edge in (part.start, part.stop) if edge in whole}
     return pairwise(sorted({whole.start, whole.stop, *edges}))

@@ -1,44 +1,80 @@
-"""From model, state and degrees to ranks, writers, files and bytes."""
+"""Lay out a checkpoint: from model, state and degrees to ranks, writers, files and bytes."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 from sizing.cluster import Cluster, ResolvedNode
-from sizing.errors import InvalidInput
-from sizing.layout.cells import Cell, cells_of
+from sizing.frameworks import saved_parts
+from sizing.frameworks.framework import OptimizerSharding
 from sizing.layout.chunks import split_assumptions
-from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.files import Plan, WriterClass, Written
+from sizing.layout.files import FileTotals, Plan, WriterClass
 from sizing.layout.fit import check_fit
-from sizing.layout.formats import CheckpointFormat, check_format, format_of
+from sizing.layout.formats import CheckpointFormat, FormatName, Mode, check_format, format_of
 from sizing.layout.gradient_errors import GradientErrors, check_compression, errors_part, with_errors
-from sizing.layout.optimizer_sharding import optimizer_sharding_of
+from sizing.layout.holders import Content, HolderClass, holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Parallelism
+from sizing.layout.placement import require_walkable
 from sizing.layout.ranks import Layout, WritersOnNodes, layout_of, writers_on_nodes
-from sizing.layout.sharding import Sharding, has_distributed_optimizer, zero_stage_of
-from sizing.layout.shards import Content
+from sizing.layout.sharding import Sharding, has_distributed_optimizer, optimizer_sharding_of, zero_stage_of
 from sizing.layout.size import CheckpointSize, size_of
-from sizing.layout.stages import StageSpan, stage_spans
+from sizing.layout.stages import stage_spans
+from sizing.layout.trained_model import adapter_assumptions, has_bare_counts, trained_inventory
 from sizing.model import ResolvedModel
-from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage
-from sizing.model.trained import with_adapters, with_frozen
+from sizing.model.inventory import Inventory
 from sizing.provenance import Assumption
-from sizing.state import StatePart, Training, saved_parts
-from sizing.state.optimizers import WHOLE_MATRICES, needs_matrices
+from sizing.spelling import AnySpelling
+from sizing.state import StatePart, Training
+from sizing.state.optimizers import WHOLE_MATRICES
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.state.training import Precision
+from sizing.strict_model import StrictModel
+from sizing.units import ByteCount
+
+
+class CheckpointFiles(StrictModel):
+    """Which files are written, and how."""
+
+    format: FormatName | None = Field(
+        None,
+        description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
+    )
+    mode: AnySpelling[Mode] = Field(
+        "sync",
+        description="How training waits for a save. "
+        "With sync for all of it, with async for the copy to host memory and what the format does before it. "
+        "Default with framework maxtext: async.",
+    )
+    files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="Files that each rank writes in torch-dist. "
+        "Default: 1, as Megatron-Core from 0.17 on; 0.6 to 0.16 wrote 2.",
+    )
+    optimizer_sharding: AnySpelling[OptimizerSharding] | None = Field(
+        None,
+        description="How torch-dist saves a distributed optimizer. With dp-reshardable as the shares of the ranks, "
+        "which only other data and context degrees can read; with fully-reshardable gathered, tensor by tensor, which "
+        "any layout can read. Default: dp-reshardable, as Megatron-LM ships.",
+    )
+    observed_bytes: ByteCount | None = Field(
+        None,
+        description="Measured bytes of one checkpoint. Times and rates use them in place of the computed size. "
+        "Default: the computed size.",
+    )
+
 
 PLANS_KEPT = 32
-"""Of the last layouts: one and its alternatives share a few."""
+"""Layouts in the cache: one and its alternatives share a few."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
-    """Who writes what, wherever the ranks stand.
+class RankContents:
+    """What the ranks write, on whatever nodes they stand.
 
     `dense_bytes` and `expert_bytes` are those of each part in the files; `max_dense` and `max_expert` are what the
     rank with the max of parameters holds.
@@ -52,21 +88,26 @@ class Saved:
     num_trained_parameters: int
     writers: tuple[WriterClass, ...]
     parts: tuple[StatePart, ...]
-    cells: tuple[Cell, ...]
+    holders: tuple[HolderClass, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaidOut(Saved):
-    """Who writes what, on which nodes, and what later steps need of how that was asked."""
+class CheckpointLayout(RankContents):
+    """Files of a checkpoint by writer and node, with the format, sharding and assumptions that later steps need."""
 
     on_nodes: WritersOnNodes
     saved_as: CheckpointFormat
     sharding: Sharding
     assumptions: tuple[Assumption, ...]
 
+    @property
+    def gathered_parts(self) -> tuple[PartName, ...]:
+        """Parts that are gathered from other ranks in host memory before the write."""
+        return self.saved_as.gathered_parts(self.sharding)
+
     @functools.cached_property
     def layout(self) -> Layout:
-        """The block of the report, with every class of ranks, which few need who ask what a layout demands."""
+        """`layout` block of the report with every class of ranks. It is computed only on demand."""
         return layout_of(self.on_nodes, size=self.size, writers=self.writers, container=self.saved_as.container)
 
 
@@ -78,40 +119,51 @@ def lay_out(
     node: ResolvedNode,
     cluster: Cluster,
     checkpoint: CheckpointFiles,
-    deals_whole: bool = True,
-) -> LaidOut:
-    """Sizes and writers of one checkpoint. Without `deals_whole`, whole shards are taken as shared evenly.
+    assigns_whole: bool = True,
+) -> CheckpointLayout:
+    """Compute sizes and writers of one checkpoint. Without `assigns_whole`, ranks share whole shards evenly.
 
-    Raises InvalidInput where the degrees do not fit the model or the number of GPUs, or the format does not
-    fit the framework.
+    Raises InvalidInput if the degrees do not fit the model or the number of GPUs, or if the format does not fit the
+    framework.
     """
     saved_as = _format(model, training, parallelism, cluster=cluster, checkpoint=checkpoint)
     inventory = trained_inventory(model.inventory, training)
     sharding = saved_as.sharding(training, parallelism)
-    _check_compression(training, sharding, inventory)
-    saved = _saved(
-        _Question(
+    check_compression(training, sharding, has_bare_counts=has_bare_counts(inventory))
+    numbered = parallelism  # ranks in the default order: another decides where they stand, not what they write
+    if parallelism.rank_order != DEFAULT_RANK_ORDER:
+        numbered = parallelism.model_copy(update={"rank_order": DEFAULT_RANK_ORDER})
+    compression = training.gradient_compression
+    saves_errors = compression is not None and compression.saves_errors
+    contents = _save(
+        _SaveInputs(
             saved_as,
             inventory,
             model.num_layers,
-            _numbered_by_default(parallelism),
-            _parts(saved_as, training, parallelism, sharding, inventory),
+            numbered,
+            saved_parts(
+                training,
+                has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
+                copies_fp32_weights=sharding.copies_fp32_weights,
+                has_frozen=not all(group.is_trained for group in inventory),
+            ),
             training.precision,
             files_per_rank=checkpoint.files_per_rank or 1,
             experts_per_rank=(model.num_experts or 0) // parallelism.expert,
-            deals_whole=deals_whole or not saved_as.deals_shards,
+            assigns_whole=assigns_whole or not saved_as.assigns_shards,
             is_folded=training.folds_pipeline,
-            errors=_saved_errors(training, parallelism),
+            errors=GradientErrors.of(training, numbered) if saves_errors else None,
             observed_bytes=checkpoint.observed_bytes,
         )
     )
-    return LaidOut(
-        **vars(saved),
-        on_nodes=writers_on_nodes(parallelism, node=node, size=saved.size, writers=saved.writers),
+    return CheckpointLayout(
+        **vars(contents),
+        on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),
         saved_as=saved_as,
         sharding=sharding,
         assumptions=(
             *_assumptions(saved_as, training, parallelism, checkpoint),
+            *adapter_assumptions(training, model.inventory),
             *split_assumptions(parallelism, model.num_layers),
         ),
     )
@@ -125,7 +177,7 @@ def _format(
     cluster: Cluster,
     checkpoint: CheckpointFiles,
 ) -> CheckpointFormat:
-    """The format, once all of its degrees and settings are found to fit."""
+    """Return the format, after checking that degrees and settings fit it."""
     saved_as = format_of(checkpoint.format, training.framework)
     # Before the model speaks: its remedies name degrees that a format may not take.
     check_format(
@@ -137,53 +189,13 @@ def _format(
         optimizer_sharding=checkpoint.optimizer_sharding,
     )
     check_fit(model, parallelism, cluster, training.framework)
+    if saved_as.walks_ranks:
+        require_walkable(parallelism, format_name=saved_as.name)
     return saved_as.saving(optimizer_sharding_of(training, checkpoint.optimizer_sharding))
 
 
-def _parts(
-    saved_as: CheckpointFormat,
-    training: Training,
-    parallelism: Parallelism,
-    sharding: Sharding,
-    inventory: Inventory,
-) -> tuple[StatePart, ...]:
-    return saved_parts(
-        training,
-        has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
-        copies_fp32_weights=sharding.copies_fp32_weights,
-        has_frozen=not all(group.is_trained for group in inventory),
-    )
-
-
-def _check_compression(training: Training, sharding: Sharding, inventory: Inventory) -> None:
-    has_bare_counts = any(group.placement == "spread" and group.is_trained for group in inventory)
-    check_compression(training, sharding, has_bare_counts=has_bare_counts)
-
-
-def _numbered_by_default(parallelism: Parallelism) -> Parallelism:
-    """The same degrees with ranks in the default order, which decides where they stand and not what they write."""
-    if parallelism.rank_order == DEFAULT_RANK_ORDER:
-        return parallelism
-    return parallelism.model_copy(update={"rank_order": DEFAULT_RANK_ORDER})
-
-
-def _saved_errors(training: Training, parallelism: Parallelism) -> GradientErrors | None:
-    """What ranks keep of their own, where each saves it."""
-    given = training.gradient_compression
-    is_saved = given is not None and given.saves_errors
-    return GradientErrors.of(training, _numbered_by_default(parallelism)) if is_saved else None
-
-
-def _max_dense(cells: Sequence[Cell], errors: GradientErrors | None) -> Content:
-    """What the rank with the max of dense parameters holds, with the max of what a rank has of its own."""
-    found = max((cell.dense for cell in cells), key=lambda content: content.parameters)
-    if errors is None:
-        return found
-    return replace(found, part_bytes=found.part_bytes | {RANK_PART: max(map(errors.kept_bytes, cells))})
-
-
-class _Question(NamedTuple):
-    """All that decides who writes what: nothing of nodes and storage."""
+class _SaveInputs(NamedTuple):
+    """Inputs that decide which rank writes what; nodes and storage do not."""
 
     saved_as: CheckpointFormat
     inventory: Inventory
@@ -193,94 +205,55 @@ class _Question(NamedTuple):
     precision: Precision
     files_per_rank: int
     experts_per_rank: int
-    deals_whole: bool
+    assigns_whole: bool
     is_folded: bool
     errors: GradientErrors | None
     observed_bytes: int | None
 
 
 @functools.lru_cache(maxsize=PLANS_KEPT)
-def _saved(asked: _Question) -> Saved:
-    """Who writes what; kept for the last questions, as alternatives on other nodes ask the same."""
-    spans = stage_spans(asked.inventory, asked.parallelism, num_layers=asked.num_layers, is_folded=asked.is_folded)
-    cells, parts = cells_of(spans, asked.parallelism, asked.parts), asked.parts
-    writers = tuple(asked.saved_as.writer_classes(_plan(asked, spans, cells)))
-    errors = asked.errors if asked.errors is not None and any(map(asked.errors.kept_bytes, cells)) else None
-    if errors is not None:
-        writers = with_errors(writers, cells, errors, format_name=asked.saved_as.name)
+def _save(inputs: _SaveInputs) -> RankContents:
+    """Compute which rank writes what. The cache serves alternatives on other nodes, which have the same files."""
+    spans = stage_spans(inputs.inventory, inputs.parallelism, num_layers=inputs.num_layers, is_folded=inputs.is_folded)
+    holders, parts = holder_classes(spans, inputs.parallelism, inputs.parts), inputs.parts
+    plan = Plan(
+        inventory=inputs.inventory,
+        spans=spans,
+        holders=holders,
+        parallelism=inputs.parallelism,
+        parts=parts,
+        precision=inputs.precision,
+        files_per_rank=inputs.files_per_rank,
+        experts_per_rank=inputs.experts_per_rank,
+        assigns_whole=inputs.assigns_whole,
+    )
+    writers = tuple(inputs.saved_as.writer_classes(plan))
+    max_dense = max((holder.dense for holder in holders), key=lambda content: content.parameters)
+    errors = inputs.errors
+    if errors is not None and any(map(errors.kept_bytes, holders)):
+        writers = with_errors(writers, holders, errors, format_name=inputs.saved_as.name)
         parts = (*parts, errors_part(errors))
-    written = Written.of(writers, parts)
-    return Saved(
+        max_errors = {RANK_PART: max(map(errors.kept_bytes, holders))}
+        max_dense = replace(max_dense, part_bytes=max_dense.part_bytes | max_errors)
+    totals = FileTotals.of(writers, parts)
+    return RankContents(
         size=size_of(
-            asked.inventory,
+            inputs.inventory,
             parts,
-            asked.parallelism,
-            saved_as=asked.saved_as,
-            written=written,
-            observed_bytes=asked.observed_bytes,
+            inputs.parallelism,
+            saved_as=inputs.saved_as,
+            totals=totals,
+            observed_bytes=inputs.observed_bytes,
         ),
-        dense_bytes=written.dense_bytes,
-        expert_bytes=written.expert_bytes,
-        max_dense=_max_dense(cells, errors),
-        max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
-        num_trained_parameters=sum(group.num_parameters for group in asked.inventory if group.is_trained),
+        dense_bytes=totals.dense_bytes,
+        expert_bytes=totals.expert_bytes,
+        max_dense=max_dense,
+        max_expert=max((holder.expert for holder in holders), key=lambda content: content.parameters),
+        num_trained_parameters=sum(group.num_parameters for group in inputs.inventory if group.is_trained),
         writers=writers,
         parts=parts,
-        cells=cells,
+        holders=holders,
     )
-
-
-def _plan(asked: _Question, spans: tuple[StageSpan, ...], cells: tuple[Cell, ...]) -> Plan:
-    return Plan(
-        inventory=asked.inventory,
-        spans=spans,
-        cells=cells,
-        parallelism=asked.parallelism,
-        parts=asked.parts,
-        precision=asked.precision,
-        files_per_rank=asked.files_per_rank,
-        experts_per_rank=asked.experts_per_rank,
-        deals_whole=asked.deals_whole,
-    )
-
-
-def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
-    """The inventory with what is frozen marked, the adapters, and the models beside the policy.
-
-    Raises InvalidInput for a name that no tensor has, or an optimizer that needs the shapes of tensors not known.
-    """
-    if training.adapters is not None:
-        adapters = training.adapters
-        field = "training.adapters.tensors"
-        inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
-    if training.frozen:
-        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
-    if training.folds_pipeline:
-        inventory = with_ends_on_one_stage(inventory)
-    inventory = with_counts(inventory, _other_models(training))
-    _check_matrices(inventory, training)
-    return inventory
-
-
-def _check_matrices(inventory: Inventory, training: Training) -> None:
-    """Refuse an optimizer that needs the shapes of tensors where a trained model is a bare number of parameters."""
-    bare = any(group.placement == "spread" and group.is_trained for group in inventory)
-    if bare and needs_matrices(training.optimizer):
-        raise InvalidInput.of(
-            "training.optimizer",
-            "must be one that needs no shapes of tensors where a trained model is given by its parameter count alone",
-            value=training.optimizer,
-            remedy="choose another, or describe the model by preset, architecture, huggingface_config or tensors",
-        )
-
-
-def _other_models(training: Training) -> Iterator[tuple[str, int, bool]]:
-    """Models that are saved beside the one that `model` describes, by their counts."""
-    models = training.reinforcement
-    if models is not None and models.critic_parameters is not None:
-        yield "critic", models.critic_parameters, True
-    if models is not None and models.saved_frozen_parameters is not None:
-        yield "frozen_models", models.saved_frozen_parameters, False
 
 
 def _assumptions(

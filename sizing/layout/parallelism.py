@@ -1,13 +1,14 @@
-"""The `parallelism` block of a Scenario: how many ranks share the work, and along which axes."""
+"""The `parallelism` block of a Scenario: the number of ranks along each axis."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
+from sizing.strict_model import StrictModel
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
@@ -17,20 +18,18 @@ Axis = Literal["tensor", "context", "expert", "data", "pipeline"]
 RankOrder = tuple[Axis, Axis, Axis, Axis, Axis]
 
 DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipeline")
-"""Megatron-LM's tp-cp-ep-dp-pp, core/parallel_state.py."""
+"""Order of Megatron-LM, tp-cp-ep-dp-pp: core/parallel_state.py."""
 
 
 class Ranks(NamedTuple):
-    """How many ranks, for dense tensors and for routed experts."""
+    """Number of ranks, for dense tensors and for routed experts."""
 
     dense: int = 1
     expert: int = 1
 
 
-class Parallelism(BaseModel):
+class Parallelism(StrictModel):
     """Degrees of parallelism. World size = tensor x pipeline x context x data."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tensor: TensorDegree = Field(
         1,
@@ -156,7 +155,7 @@ class Parallelism(BaseModel):
 
     @property
     def num_model_chunks(self) -> int:
-        """Chunks of the model: pipeline x virtual_pipeline."""
+        """Number of chunks of the model: pipeline x virtual_pipeline."""
         return self.pipeline * self.virtual_pipeline
 
     @property
@@ -166,44 +165,44 @@ class Parallelism(BaseModel):
 
     @property
     def model_parallel_size(self) -> int:
-        """Ranks that together hold one replica of the dense tensors."""
+        """Number of ranks that together hold one replica of the dense tensors."""
         return self.tensor * self.pipeline
 
     @property
     def num_replicas(self) -> int:
-        """Ranks that share or repeat the same part of the dense tensors: data x context."""
+        """Number of ranks that share or repeat the same part of the dense tensors: data x context."""
         return self.data * self.context
 
     @property
     def ranks_per_stage(self) -> int:
-        """Ranks of one pipeline stage: tensor x context x data."""
+        """Number of ranks of one pipeline stage: tensor x context x data."""
         return self.tensor * self.num_replicas
 
     @property
     def expert_tensor_degree(self) -> int:
-        """Ranks that cut one expert."""
+        """Number of ranks that cut one expert."""
         return self.tensor if self.expert_tensor is None else self.expert_tensor
 
     @property
     def num_expert_replicas(self) -> int:
-        """Ranks that share or repeat the same part of the experts: tensor x context x data / (E x ET)."""
+        """Number of ranks that share or repeat the same part of the experts: ranks of a stage / (E x ET)."""
         return self.ranks_per_stage // (self.expert * self.expert_tensor_degree)
 
     @property
     def replicas(self) -> Ranks:
-        """Ranks that share or repeat the same tensors."""
+        """Number of ranks that share or repeat the same tensors."""
         return Ranks(self.num_replicas, self.num_expert_replicas)
 
     @property
     def shard_ranks(self) -> int:
-        """FSDP ranks that shard one copy of the state."""
+        """Number of FSDP ranks that shard one copy of the state."""
         return self.shard_group or self.num_replicas
 
     @property
     def strides(self) -> dict[Axis, int]:
-        """By how much the rank number grows along each axis.
+        """Difference between the numbers of neighbouring ranks along each axis.
 
-        Experts are carved out of context and data, so they have no stride of their own.
+        Experts use ranks of context and data, so they have no stride of their own.
         """
         sizes = {"tensor": self.tensor, "context": self.context, "data": self.data, "pipeline": self.pipeline}
         strides: dict[Axis, int] = {}
@@ -215,7 +214,7 @@ class Parallelism(BaseModel):
         return strides
 
     def rank_of(self, *, tensor: int, replica: int, stage: int) -> int:
-        """The number of the rank that holds tensor rank `tensor` of a stage in a replica (context fastest).
+        """Return the number of the rank with tensor rank `tensor` of a stage in a replica (context fastest).
 
         >>> Parallelism(tensor=8, pipeline=64, data=6).rank_of(tensor=1, replica=2, stage=3)
         161
@@ -230,5 +229,5 @@ class Parallelism(BaseModel):
 
     @property
     def num_gpus(self) -> int:
-        """GPUs = tensor x pipeline x context x data."""
+        """Number of GPUs: tensor x pipeline x context x data."""
         return self.pipeline * self.ranks_per_stage

@@ -1,9 +1,9 @@
-"""Where the writers stand: ranks on nodes in the order of their axes."""
+"""Placement of the writers: ranks on nodes in the order of their axes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +13,27 @@ from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
 
 MAX_WRITERS_PLACED = 4_000_000
-"""Of one stage. Their places are an array of 32 MB; a larger one is a cluster that nobody has."""
+"""Max writers of one stage. Their places are an array of 32 MB; no cluster has more."""
+MAX_WRITERS_WALKED = 1_000_000
+"""Max writers whose bytes are added up node by node, in some 100 MB and a tenth of a second. With more, the max of a
+node is estimated.
+"""
+MAX_RANKS_WALKED = 4_000_000
+"""Max ranks for a format that computes its files rank by rank, in a few seconds and some hundred MB. It is checked
+beforehand.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterPlacement:
-    """How many nodes hold writers, and how many writers the fullest of them holds."""
+    """Number of nodes that hold writers, and of writers on the fullest node."""
 
     num_nodes: int
     max_per_node: int
 
 
 def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_node: int) -> WriterPlacement:
-    """The nodes on which the writers stand: of every stage its first ranks, tensor ranks the fastest.
+    """Count the nodes with writers, which are the first ranks of every stage, tensor ranks the fastest.
 
     Rank = sum over axes of its number x the product of the degrees before it in `rank_order`; by default
     t + T (c + C (d + D p)) for tensor rank t of T, context c of C, data d of D, stage p. Node =
@@ -42,25 +50,35 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
     if writers_per_stage == parallelism.ranks_per_stage:
         nodes = -(-parallelism.num_gpus // gpus_per_node)
         return WriterPlacement(nodes, min(parallelism.num_gpus, gpus_per_node))
-    return _placed(_first_ranks(parallelism, writers_per_stage), parallelism, gpus_per_node=gpus_per_node)
+    require_placeable(writers_per_stage)
+    in_stage = ranks_of_numbers(parallelism, np.arange(writers_per_stage))
+    stride = parallelism.strides["pipeline"]
+    if parallelism.rank_order[-1] != "pipeline":
+        counts = _count_writers(in_stage, parallelism.pipeline, stride, gpus_per_node)
+        return WriterPlacement(len(counts), max(counts))
+    # Stages with the same offset on a node are placed alike.
+    period = gpus_per_node // math.gcd(stride, gpus_per_node)
+    num_periods, rest = divmod(parallelism.pipeline, period)
+    counts = _count_writers(in_stage, min(parallelism.pipeline, period), stride, gpus_per_node)
+    num_nodes = max(num_periods, 1) * len(counts)
+    if num_periods:
+        num_nodes += len(_count_writers(in_stage, rest, stride, gpus_per_node))
+    return WriterPlacement(num_nodes, max(counts))
 
 
 def place_uneven_writers(
     parallelism: Parallelism, *, writers_of_stages: Mapping[range, npt.NDArray[np.int64]], gpus_per_node: int
 ) -> WriterPlacement:
-    """The nodes on which the writers stand where stages have different ones: in each of a range those of these numbers.
+    """Count the nodes with writers if stages have different ones; each range of stages has writers of these numbers.
 
-    Number i = t + T j of a stage is tensor rank t of replica j. Rank and node are those of `place_writers`, of which
-    this is a walk over every writer.
-    Source: Megatron-LM, core/parallel_state.py, RankGenerator.
+    Number i = t + T j of a stage is tensor rank t of replica j. Ranks and nodes are numbered as in `place_writers`;
+    this function walks over every writer. Source: Megatron-LM, core/parallel_state.py, RankGenerator.
 
     >>> uneven = {range(1): np.array([0]), range(1, 4): np.array([0, 1])}
     >>> place_uneven_writers(Parallelism(pipeline=4, data=2), writers_of_stages=uneven, gpus_per_node=4)
     WriterPlacement(num_nodes=2, max_per_node=4)
     """
-    num_writers = sum(len(stages) * len(numbers) for stages, numbers in writers_of_stages.items())
-    if num_writers > MAX_WRITERS_PLACED:
-        raise _too_many(num_writers)
+    require_placeable(sum(len(stages) * len(numbers) for stages, numbers in writers_of_stages.items()))
     stride = parallelism.strides["pipeline"]
     ranks = [
         (np.asarray(stages)[:, None] * stride + ranks_of_numbers(parallelism, numbers)).ravel()
@@ -70,25 +88,54 @@ def place_uneven_writers(
     return WriterPlacement(len(counts), max(counts))
 
 
-def _first_ranks(parallelism: Parallelism, num_writers: int) -> npt.NDArray[np.int64]:
-    """So many ranks of stage 0, the first of them.
+@dataclass(frozen=True, slots=True)
+class StageBytes:
+    """Bytes of the writers with these numbers in a stage, on each of the stages of a range."""
 
-    Raises InvalidInput for more of them than are worth placing.
+    stages: range
+    numbers: npt.NDArray[np.int64]
+    num_bytes: npt.NDArray[np.int64]
+
+
+def max_node_bytes(
+    parallelism: Parallelism, bytes_of_stages: Sequence[StageBytes], *, gpus_per_node: int, max_writers_per_node: int
+) -> int:
+    """Compute the bytes of the node that writes most: the exact sum over its ranks.
+
+    Ranks and nodes are numbered as in `place_writers`. If stages follow each other rank by rank, nodes within a range
+    of equal stages repeat: the first period and both ends of a long range stand for all. If there are still too many
+    writers to walk over, the result is an upper estimate: the max writers of a node, each as large as the largest.
+    Source: definition.
+
+    >>> node_0 = StageBytes(range(1), np.array([0, 1]), np.array([50, 10]))
+    >>> others = StageBytes(range(1, 4), np.array([0, 1]), np.array([10, 10]))
+    >>> max_node_bytes(Parallelism(pipeline=4, data=2), [node_0, others], gpus_per_node=4, max_writers_per_node=4)
+    80
     """
-    if num_writers > MAX_WRITERS_PLACED:
-        raise _too_many(num_writers)
-    strides = parallelism.strides
-    replicas = np.arange(-(-num_writers // parallelism.tensor))
-    ranks: npt.NDArray[np.int64] = (
-        np.arange(parallelism.tensor) * strides["tensor"]
-        + (replicas % parallelism.context * strides["context"])[:, None]
-        + (replicas // parallelism.context * strides["data"])[:, None]
-    ).ravel()[:num_writers]
-    return ranks
+    largest = max(int(each.num_bytes.max()) for each in bytes_of_stages)
+    stride = parallelism.strides["pipeline"]
+    period = gpus_per_node // math.gcd(stride, gpus_per_node)
+    reach = -(-gpus_per_node // stride) + 1 if parallelism.rank_order[-1] == "pipeline" else parallelism.pipeline
+    walked = []
+    for each in bytes_of_stages:
+        stages = np.asarray(each.stages, np.int64)
+        if len(stages) > period + 2 * reach:  # nodes touch at most `reach` stages and repeat after `period`
+            stages = np.concatenate([stages[: period + reach], stages[-reach:]])
+        walked.append((stages, each))
+    num_writers = sum(len(stages) * len(each.numbers) for stages, each in walked)
+    if num_writers > MAX_WRITERS_WALKED:
+        return max_writers_per_node * largest
+    nodes = [
+        (stages[:, None] * stride + ranks_of_numbers(parallelism, each.numbers)).ravel() // gpus_per_node
+        for stages, each in walked
+    ]
+    num_bytes = [np.tile(each.num_bytes, len(stages)) for stages, each in walked]
+    # Sums in double precision are exact: no node has 2^53 bytes.
+    return int(np.bincount(np.concatenate(nodes), weights=np.concatenate(num_bytes)).max())
 
 
 def ranks_of_numbers(parallelism: Parallelism, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The ranks of stage 0 with these numbers in it."""
+    """Return the ranks of stage 0 with these numbers in it."""
     strides = parallelism.strides
     replicas, tensor_ranks = np.divmod(numbers, parallelism.tensor)
     ranks: npt.NDArray[np.int64] = (
@@ -99,26 +146,12 @@ def ranks_of_numbers(parallelism: Parallelism, numbers: npt.NDArray[np.int64]) -
     return ranks
 
 
-def _placed(in_stage: npt.NDArray[np.int64], parallelism: Parallelism, *, gpus_per_node: int) -> WriterPlacement:
-    """The nodes of the same ranks of every stage; stages that begin equally on a node place them equally."""
-    stride = parallelism.strides["pipeline"]
-    period = gpus_per_node // math.gcd(stride, gpus_per_node)
-    disjoint = parallelism.rank_order[-1] == "pipeline"
-    periods, rest = divmod(parallelism.pipeline, period) if disjoint else (0, parallelism.pipeline)
-    whole = _writers_by_node(in_stage, min(parallelism.pipeline, period) if disjoint else rest, stride, gpus_per_node)
-    if not disjoint:
-        return WriterPlacement(len(whole), max(whole))
-    part = _writers_by_node(in_stage, rest, stride, gpus_per_node)
-    return WriterPlacement(max(periods, 1) * len(whole) + len(part) * bool(periods), max(whole))
+def _count_writers(in_stage: npt.NDArray[np.int64], num_stages: int, stride: int, gpus_per_node: int) -> list[int]:
+    """Count the writers on each node that has any.
 
-
-def _writers_by_node(in_stage: npt.NDArray[np.int64], num_stages: int, stride: int, gpus_per_node: int) -> list[int]:
-    """Writers on each node that has any.
-
-    Raises InvalidInput for more of them than are worth walking over.
+    Raises InvalidInput for too many writers to walk over.
     """
-    if num_stages * len(in_stage) > MAX_WRITERS_PLACED:
-        raise _too_many(num_stages * len(in_stage))
+    require_placeable(num_stages * len(in_stage))
     return _counts_by_node(np.arange(num_stages)[:, None] * stride + in_stage, gpus_per_node)
 
 
@@ -127,10 +160,19 @@ def _counts_by_node(ranks: npt.NDArray[np.int64], gpus_per_node: int) -> list[in
     return counts
 
 
-def _too_many(num_writers: int) -> InvalidInput:
-    return InvalidInput.of(
-        "parallelism",
-        f"must have at most {MAX_WRITERS_PLACED:,} writers to place on nodes",
-        value=num_writers,
-        remedy="lower a degree",
-    )
+def require_placeable(num_writers: int) -> None:
+    """Refuse too many writers to place on nodes, before their places are listed."""
+    if num_writers > MAX_WRITERS_PLACED:
+        rule = f"must have at most {MAX_WRITERS_PLACED:,} writers to place on nodes"
+        raise InvalidInput.of("parallelism", rule, value=num_writers, remedy="lower a degree")
+
+
+def require_walkable(parallelism: Parallelism, *, format_name: str) -> None:
+    """Refuse too many ranks for a format that computes its files rank by rank."""
+    if parallelism.num_gpus > MAX_RANKS_WALKED:
+        raise InvalidInput.of(
+            "parallelism",
+            f"must have at most {MAX_RANKS_WALKED:,} ranks in format {format_name}, whose files differ rank by rank",
+            value=parallelism.num_gpus,
+            remedy="lower a degree",
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
@@ -13,24 +13,24 @@ from sizing.layout.containers import (
     container_bytes,
     metadata_bytes,
 )
-from sizing.layout.files import Written
+from sizing.layout.files import FileTotals
 from sizing.layout.formats import CheckpointFormat, FormatName
 from sizing.layout.formats.megatron_shards import fused_name
 from sizing.layout.parallelism import Parallelism
+from sizing.layout.trained_model import FROZEN_MODELS
 from sizing.model import TensorGroup
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName, SavedDtype
+from sizing.strict_model import StrictModel
 from sizing.units import decimal_bytes_text
 
 METADATA = ".metadata"
-"""The file of a distributed checkpoint that says where each shard is."""
+"""File of a distributed checkpoint that says where each shard is."""
 
 
-class PartSize(BaseModel):
+class PartSize(StrictModel):
     """One part of the saved state, over the whole checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     dtype: str = Field(description="Dtype of the saved values.")
     bytes_per_parameter: float = Field(
@@ -45,20 +45,19 @@ class PartSize(BaseModel):
         return self.logical_bytes + self.replicated_bytes
 
 
-class ReplicatedTensors(BaseModel):
+class ReplicatedTensors(StrictModel):
     """Tensors that stand in the files more than once."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     tensors: str = Field(description="Name of the group of tensors that the files repeat.")
-    copies: int = Field(description="How many times the files hold each of these weights.")
+    copies: int = Field(
+        description="How many times the files hold each of these weights. Of statistics that each rank keeps of its "
+        "shards it is the bytes of all over those of whole matrices, rounded up."
+    )
     replicated_bytes: int = Field(description="Bytes beyond the first copy, over all saved parts.")
 
 
-class CheckpointSize(BaseModel):
+class CheckpointSize(StrictModel):
     """The `checkpoint` block of the report: the bytes of one checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: FormatName = Field(description="Layout of the files, as given or as the framework writes.")
     logical_bytes: int = Field(description="Bytes of saved state with every parameter counted once.")
@@ -75,8 +74,8 @@ class CheckpointSize(BaseModel):
         "when given, else total_bytes."
     )
     bytes_per_parameter: float = Field(
-        description="Bytes of state per parameter, logical_bytes over all parameters; 14 for mixed precision with "
-        "Adam in Megatron."
+        description="Bytes of state per parameter: logical_bytes over the parameters of the model and of a critic. "
+        "Frozen models that are saved beside them are not counted. 14 for mixed precision with Adam in Megatron."
     )
     num_files: int = Field(description="Files of one checkpoint, empty ones of ZeRO-3 too; .metadata is not counted.")
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
@@ -98,14 +97,20 @@ def size_of(
     parallelism: Parallelism,
     *,
     saved_as: CheckpointFormat,
-    written: Written,
+    totals: FileTotals,
     observed_bytes: int | None,
 ) -> CheckpointSize:
-    """The block of an inventory and the files of those who write it."""
-    num_parameters = sum(group.num_parameters for group in inventory)
+    """Compute the `checkpoint` block from an inventory and the totals of its files."""
+    num_parameters = sum(group.num_parameters for group in inventory if group.name != FROZEN_MODELS)
     # Statistics of whole matrices are fewer where ranks keep those of their shards.
-    logical = {part.name: _logical_bytes(inventory, part, written.bytes_of(part.name)) for part in parts}
-    total, logical_total = sum(written.bytes_of(part.name) for part in parts), sum(logical.values())
+    part_totals = {part.name: totals.bytes_of(part.name) for part in parts}
+    logical = {
+        part.name: part_totals[part.name]
+        if part.is_of_rank
+        else min(sum(group_bytes(group, part) for group in inventory), part_totals[part.name])
+        for part in parts
+    }
+    total, logical_total = sum(part_totals.values()), sum(logical.values())
     return CheckpointSize(
         format=saved_as.name,
         logical_bytes=logical_total,
@@ -115,26 +120,29 @@ def size_of(
         observed_over_logical=observed_bytes / logical_total if observed_bytes else None,
         written_bytes=observed_bytes or total,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=written.num_files,
-        container_bytes=container_bytes(
-            saved_as.container, num_files=written.num_files, num_tensors=written.num_tensors
-        ),
-        small_state_bytes=_small_state(inventory, parts, saved_as=saved_as, written=written),
+        num_files=totals.num_files,
+        container_bytes=container_bytes(saved_as.container, num_files=totals.num_files, num_tensors=totals.num_tensors),
+        small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals),
         parts={
-            part.name: _part_size(part, logical[part.name], written.bytes_of(part.name), num_parameters=num_parameters)
+            part.name: PartSize(
+                dtype=part.dtype,
+                bytes_per_parameter=logical[part.name] / num_parameters,
+                logical_bytes=logical[part.name],
+                replicated_bytes=part_totals[part.name] - logical[part.name],
+            )
             for part in parts
         },
-        replicated=_replicated(inventory, parts, parallelism, saved_as=saved_as, repeated_bytes=written.repeated_bytes),
+        replicated=_count_replicated(inventory, parts, parallelism, saved_as=saved_as, totals=totals, logical=logical),
     )
 
 
 LIKE_PREDICTED = (0.75, 4 / 3)
-"""Observed bytes over predicted ones that are no reason to doubt either. What frameworks keep of a parameter differs by
-steps of 2 of 14 bytes; headers, padding and copies take a few percent."""
+"""Range of observed over predicted bytes that gives no reason to doubt either. Frameworks differ in what they keep of a
+parameter by steps of 2 of 14 bytes; headers, padding and copies take a few percent."""
 
 
 def size_warnings(size: CheckpointSize) -> Iterator[str]:
-    """That a measured size is not one of this scenario: weights alone, another model or another precision."""
+    """Warn if a measured size does not fit the scenario: weights only, another model or another precision."""
     if size.observed_bytes is None:
         return
     ratio, (low, high) = size.observed_bytes / size.total_bytes, LIKE_PREDICTED
@@ -146,7 +154,7 @@ def size_warnings(size: CheckpointSize) -> Iterator[str]:
 
 
 def group_bytes(group: TensorGroup, part: StatePart) -> int:
-    """Bytes that a part keeps of a group, each logical tensor once.
+    """Count the bytes that a part keeps of a group, each logical tensor once.
 
     Tensors x bytes of one tensor; 0 of frozen tensors where the part keeps none of them, or of trained ones.
     Source: definition.
@@ -159,16 +167,16 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     per_parameter = part.bytes_per_parameter
     if per_parameter is not None:
         return group.num_parameters * per_parameter
-    return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)
+    return group.num_tensors * part.tensor_bytes(group.shape, role=group.role)
 
 
 def kept_by(inventory: Inventory, part: StatePart) -> Inventory:
-    """The tensors of which a part keeps something."""
+    """Select the tensors of which a part keeps anything."""
     return tuple(group for group in inventory if part.is_kept_of(is_trained=group.is_trained))
 
 
 def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:
-    """Bytes of all weights in a dtype, each once.
+    """Count the bytes of all weights in a dtype, each once.
 
     Source: `group_bytes`.
 
@@ -179,39 +187,24 @@ def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:
     return sum(group_bytes(group, part) for group in inventory)
 
 
-def _logical_bytes(inventory: Inventory, part: StatePart, written_bytes: int) -> int:
-    if part.is_of_rank:
-        return written_bytes
-    return min(sum(group_bytes(group, part) for group in inventory), written_bytes)
-
-
-def _part_size(part: StatePart, logical_bytes: int, written_bytes: int, *, num_parameters: int) -> PartSize:
-    return PartSize(
-        dtype=part.dtype,
-        bytes_per_parameter=logical_bytes / num_parameters,
-        logical_bytes=logical_bytes,
-        replicated_bytes=written_bytes - logical_bytes,
-    )
-
-
-def _small_state(
-    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, written: Written
+def _small_state_bytes(
+    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, totals: FileTotals
 ) -> dict[str, int]:
-    """Non-tensor data in the files."""
+    """Count the bytes of the data in the files that is no tensor, by its kind."""
     small = {
-        "random-number generators": written.num_writers * GENERATOR_STATE_BYTES,
-        "scheduler and data position": written.num_writers * SCHEDULER_AND_DATA_BYTES,
+        "random-number generators": totals.num_writers * GENERATOR_STATE_BYTES,
+        "scheduler and data position": totals.num_writers * SCHEDULER_AND_DATA_BYTES,
     }
     if saved_as.planning is not None:
         metadata = saved_as.planning.metadata
         planned = [part for part in parts if not part.is_of_rank]
         num_tensors = sum(part.num_statistics * _num_names(kept_by(inventory, part), metadata) for part in planned)
-        small[METADATA] = metadata_bytes(metadata, num_tensors=num_tensors, num_shards=written.num_shards)
+        small[METADATA] = metadata_bytes(metadata, num_tensors=num_tensors, num_shards=totals.num_shards)
     return small
 
 
 def _num_names(inventory: Inventory, metadata: Metadata) -> int:
-    """Names of the tensors in `.metadata`, of each statistic of a part."""
+    """Count the names of tensors in `.metadata`, for each statistic of a part."""
     if metadata.is_fused:
         names = {group.name for group in inventory}
         fused = {fused_name(name) for name in names}
@@ -222,22 +215,34 @@ def _num_names(inventory: Inventory, metadata: Metadata) -> int:
     return sum(len(group.layers) if is_unlike and group.placement == "layers" else 1 for group in inventory)
 
 
-def _replicated(
+def _count_replicated(
     inventory: Inventory,
     parts: tuple[StatePart, ...],
     parallelism: Parallelism,
     *,
     saved_as: CheckpointFormat,
-    repeated_bytes: int,
+    totals: FileTotals,
+    logical: Mapping[PartName, int],
 ) -> list[ReplicatedTensors]:
+    """List the tensors that the files hold more than once, the most bytes first."""
     rows = []
-    if repeated_bytes:
+    if totals.repeated_bytes:
         num_files = saved_as.num_files_with_optimizer(parallelism)
-        rows.append(ReplicatedTensors(tensors="optimizer", copies=num_files, replicated_bytes=repeated_bytes))
+        rows.append(ReplicatedTensors(tensors="optimizer", copies=num_files, replicated_bytes=totals.repeated_bytes))
     parts = tuple(part for part in parts if not part.is_of_rank)
     for group in inventory:
-        copies = [saved_as.num_copies(group, part.name, parallelism) for part in parts]
-        extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True) if n > 1)
+        of_parts = [saved_as.num_copies(group, part.name, parallelism) for part in parts]
+        extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(of_parts, parts, strict=True) if n > 1)
         if extra:
-            rows.append(ReplicatedTensors(tensors=group.name, copies=copies[0], replicated_bytes=extra))
+            rows.append(ReplicatedTensors(tensors=group.name, copies=of_parts[0], replicated_bytes=extra))
+    # Each rank keeps statistics of its own shards, such as Adafactor's of rows and columns: together more than of whole
+    # matrices. No group of tensors is repeated with them.
+    replicated_bytes = sum(totals.bytes_of(part.name) - logical[part.name] for part in parts)
+    of_shards = replicated_bytes - sum(row.replicated_bytes for row in rows)
+    if of_shards > 0:
+        part = max(parts, key=lambda part: totals.bytes_of(part.name) / max(logical[part.name], 1))
+        copies_at_most = -(-totals.bytes_of(part.name) // logical[part.name])
+        rows.append(
+            ReplicatedTensors(tensors=f"{part.name} of shards", copies=copies_at_most, replicated_bytes=of_shards)
+        )
     return sorted(rows, key=lambda row: -row.replicated_bytes)

@@ -1,4 +1,4 @@
-"""What is trained: the architecture, and from it the tensors, counted and never unrolled."""
+"""The model that is trained: its architecture, and its tensors in groups of equal ones."""
 
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import catalog

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.model.families import TRAITS, Family, Traits
+from sizing.strict_model import StrictModel
 
 Width = Annotated[int, Field(ge=1, le=10_000_000)]
 Count = Annotated[int, Field(ge=1, le=10_000)]
@@ -23,10 +24,8 @@ _EXPERT_FIELDS = (
 _LATENT_FIELDS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 
 
-class Architecture(BaseModel):
+class Architecture(StrictModel):
     """A decoder-only transformer. What is None follows from the other fields or from the family."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     family: Family = Field(
         description="Family whose conventions fill in what the other fields leave open: biases, norms, position table."
@@ -180,7 +179,7 @@ class Architecture(BaseModel):
 
     @property
     def traits(self) -> Traits:
-        """What the family determines."""
+        """Traits that the family determines."""
         return TRAITS[self.family]
 
     @property
@@ -200,7 +199,7 @@ class Architecture(BaseModel):
 
     @property
     def ffn_width(self) -> int:
-        """Inner width of the dense feed-forward block; 4 h (Radford et al. 2019) where not given."""
+        """Inner width of the dense feed-forward block. Default: 4 h (Radford et al. 2019)."""
         return self.ffn_hidden_size or 4 * self.hidden_size
 
     @property
@@ -210,24 +209,24 @@ class Architecture(BaseModel):
 
     @property
     def shared_expert_width(self) -> int:
-        """Inner width of the shared experts together, 0 where there are none."""
+        """Inner width of all shared experts of a layer together, 0 if there are none."""
         return self.shared_expert_ffn_hidden_size or (self.num_shared_experts or 0) * self.expert_width
 
     @property
     def dense_layers(self) -> int:
-        """Layers without experts; they come first."""
+        """Number of layers without experts, which come first."""
         return self.num_layers if self.num_experts is None else self.first_dense_layers or 0
 
     @property
     def position_rows(self) -> int:
-        """Rows of the learned position table, 0 where there is none."""
+        """Rows of the learned position table, 0 if there is none."""
         if not self.traits.learned_positions:
             return 0
         return (self.max_positions or self.traits.max_positions or 0) + self.traits.unused_positions
 
     @property
     def layer_norms(self) -> int:
-        """Norms of the hidden size in each layer."""
+        """Number of norms of the hidden size in each layer."""
         return self.norms_per_layer or self.traits.norms_per_layer
 
     @property

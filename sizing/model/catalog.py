@@ -11,13 +11,14 @@ from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.errors import require_one_of
 from sizing.model.architecture import Architecture
 from sizing.model.composed import Composition
-from sizing.model.huggingface import model_from
+from sizing.model.huggingface import beside_language_model, model_from
 from sizing.model.inventory import Inventory, inventory_of, num_parameters
 
 OTHERWISE = (
-    "of another model give the config.json (`--hf-config`) or num_parameters; `ckpt-size models` lists the names"
+    "of another model give the config.json (`model.huggingface_config`) or num_parameters; `ckpt-size models` lists "
+    "the names"
 )
-"""For a model that the catalog does not have."""
+"""Remedy for a model that the catalog does not have."""
 
 
 class CatalogModel(CatalogEntry):
@@ -39,6 +40,11 @@ class CatalogModel(CatalogEntry):
         description="Fields of the published config.json that tell the tensors. Null where architecture says them.",
     )
 
+    leaves_out: str | None = Field(
+        None,
+        description="What the published model has beside what is counted, in words. Null where nothing is left out.",
+    )
+
     @model_validator(mode="after")
     def _one_description(self) -> Self:
         require_one_of(self, ("architecture", "huggingface_config"))
@@ -46,36 +52,37 @@ class CatalogModel(CatalogEntry):
 
     @property
     def described(self) -> Architecture | Composition:
-        """What it is."""
+        """The model as an architecture or a composition."""
         return self.architecture or model_from(self.huggingface_config or {})
 
     @property
     def inventory(self) -> Inventory:
-        """Its tensors."""
+        """All tensors of the model, with those of its vision tower."""
         described = self.described
-        return inventory_of(described) if isinstance(described, Architecture) else described.inventory
+        own = inventory_of(described) if isinstance(described, Architecture) else described.inventory
+        return (*own, *(beside_language_model(self.huggingface_config or {}, described) or ()))
 
     @property
     def family(self) -> str:
-        """What it is built like: a family of Architecture, or a model_type."""
+        """Family of the Architecture, or model_type of the Composition."""
         described = self.described
         return described.family if isinstance(described, Architecture) else described.model_type
 
 
 @functools.cache
 def catalog() -> dict[str, CatalogModel]:
-    """Every model of the catalog by name."""
+    """Return every model of the catalog by name."""
     return entries(CatalogModel, package=__package__, file="catalog.toml")
 
 
-def counted(model: CatalogModel) -> CatalogModel:
-    """The same with the parameters of its tensors, counted."""
+def count_parameters(model: CatalogModel) -> CatalogModel:
+    """Count the parameters of a model's tensors."""
     return model.model_copy(update={"num_parameters": num_parameters(model.inventory)})
 
 
 def model_named(name: str) -> CatalogModel:
-    """The catalog's model of that name.
+    """Return the model of the catalog with this name.
 
-    Raises InvalidInput, with the nearest names, where there is none.
+    Raises InvalidInput, with the nearest names, if there is none.
     """
     return entry_named(name, catalog(), field="model.preset", otherwise=OTHERWISE)

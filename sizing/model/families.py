@@ -1,4 +1,4 @@
-"""What distinguishes one family of transformers from another: one row each.
+"""The traits in which families of transformers differ: one row for each family.
 
 Sources: the models' published code, as `transformers` builds it; each row is proven by exact parameter counts
 in `published/` and by building the same configurations on the meta device.
@@ -7,7 +7,7 @@ in `published/` and by building the same configurations on the meta device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 Family = Literal[
     "gpt2",
@@ -25,6 +25,8 @@ Family = Literal[
     "phi3",
     "falcon",
 ]
+FusedPart = Literal["attention", "ffn"]
+"""Part of a layer that a library may keep as one matrix: queries, keys and values; or gate and up projection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Traits:
     where learned positions are used and the architecture does not say. `has_experts`: the family may have a
     mixture of experts; `latent_attention`: multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434).
     `dropout`: published runs were trained with it. `tied`: whether its models use the embedding as output head, None
-    where some do and others do not.
+    where some do and others do not. `fused`: the parts that the modules of transformers keep as one matrix.
     """
 
     norm_tensors: Literal[1, 2]
@@ -54,21 +56,28 @@ class Traits:
     latent_attention: bool = False
     dropout: bool = False
     tied: bool | None = False
+    fused: tuple[FusedPart, ...] = ()
 
     @property
     def learned_positions(self) -> bool:
-        """Whether positions are an embedding table (otherwise rotary or ALiBi: no parameters)."""
+        """Whether positions are an embedding table; rotary positions and ALiBi have no parameters."""
         return self.max_positions is not None
 
 
-_BIASES = {"qkv_bias": True, "attention_output_bias": True, "ffn_bias": True}
+class _Biases(TypedDict):
+    qkv_bias: bool
+    attention_output_bias: bool
+    ffn_bias: bool
+
+
+_BIASES: _Biases = {"qkv_bias": True, "attention_output_bias": True, "ffn_bias": True}
 
 TRAITS: dict[Family, Traits] = {
-    "gpt2": Traits(2, **_BIASES, max_positions=1024, dropout=True, tied=True),
+    "gpt2": Traits(2, **_BIASES, max_positions=1024, dropout=True, tied=True, fused=("attention",)),
     "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2, dropout=True, tied=True),
-    "bloom": Traits(2, **_BIASES, embedding_norm=True, tied=True),
+    "bloom": Traits(2, **_BIASES, embedding_norm=True, tied=True, fused=("attention",)),
     "gpt-j": Traits(2, ffn_bias=True, head_bias=True, norms_per_layer=1),
-    "gpt-neox": Traits(2, **_BIASES),
+    "gpt-neox": Traits(2, **_BIASES, fused=("attention",)),
     "llama": Traits(1, gated_ffn=True),
     "mixtral": Traits(1, gated_ffn=True, has_experts=True),
     "qwen2": Traits(1, gated_ffn=True, qkv_bias=True, has_experts=True, shared_expert_gate=True, tied=None),
@@ -76,6 +85,6 @@ TRAITS: dict[Family, Traits] = {
     "deepseek": Traits(1, gated_ffn=True, has_experts=True, latent_attention=True),
     "gemma": Traits(1, gated_ffn=True, tied=True),
     "gemma2": Traits(1, gated_ffn=True, norms_per_layer=4, tied=True),
-    "phi3": Traits(1, gated_ffn=True),
-    "falcon": Traits(2, norms_per_layer=1, tied=True),
+    "phi3": Traits(1, gated_ffn=True, fused=("attention", "ffn")),
+    "falcon": Traits(2, norms_per_layer=1, tied=True, fused=("attention",)),
 }

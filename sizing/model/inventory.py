@@ -1,9 +1,9 @@
-"""The tensor inventory: everything else about a model derives from it.
+"""The tensor inventory of a model, from which all its other figures derive.
 
-A model is a handful of groups of equal tensors. Each group knows its shape, which layers or pipeline stages
-hold it, and into how many indivisible pieces tensor parallelism may cut it: a vocabulary row, a feed-forward
-column, an attention head; one piece means that every tensor rank holds the whole. `layer_tensors` lists the
-tensors of a layer; this module puts them where they stand.
+A model is a handful of groups of equal tensors. Each group knows its shape, which layers or pipeline stages hold it,
+and into how many indivisible pieces tensor parallelism may cut it: a vocabulary row, a feed-forward column, an
+attention head. With one piece, every tensor rank holds the whole. `layer_tensors` lists the tensors of a layer; this
+module assigns them to layers and stages.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sizing.model.architecture import Architecture
+from sizing.model.families import FusedPart
 from sizing.model.layer_tensors import Tensor, attention, dense_ffn, expert_ffn, norms
 
+TensorRole = Literal["hidden-matrix", "embedding", "other"]
 Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage", "spread"]
 """`layers`: with each layer in `layers`. `first-and-last-stage`: one tensor, of which both stages keep a
 copy (tied embeddings). `spread`: cut evenly over all stages (a bare parameter count)."""
@@ -25,12 +27,14 @@ copy (tied embeddings). `spread`: cut evenly over all stages (a bare parameter c
 
 @dataclass(frozen=True)
 class TensorGroup:
-    """Equal tensors: `count` per layer that holds them, or in all outside the layers, times `experts` if any.
+    """Equal tensors: `count` for each layer that holds them, or in all outside the layers, times `experts` if any.
 
-    `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
-    parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
-    tensor, 0 where it is none of an expert's. `layers` are sorted. Tensors that are not trained have no optimizer
-    state.
+    `shape` is that of the whole, uncut tensor. `pieces` is the number of equal indivisible parts into which tensor
+    parallelism may cut it along dimension `cut`. `experts` is the number of routed experts that have such a tensor, 0
+    if it does not belong to an expert. `layers` are sorted. Tensors that are not trained have no optimizer state.
+    `is_of_other_layers`: the tensor belongs to layers that pipeline stages do not divide, such as those of a vision
+    tower; optimizers treat it as one of the layers. `fused` names the matrix in which the modules of transformers keep
+    it with others; it is empty if it stands alone.
     """
 
     name: str
@@ -42,34 +46,51 @@ class TensorGroup:
     experts: int = 0
     cut: int = 0
     is_trained: bool = True
+    is_of_other_layers: bool = False
+    fused: str = ""
 
     @functools.cached_property
     def is_hidden_matrix(self) -> bool:
-        """Whether it is a matrix inside the layers, as against embeddings, head, norms and biases."""
-        return self.placement == "layers" and len(self.shape) == 2
+        """Whether the tensor is a matrix of a layer, in contrast to embeddings, head, norms and biases."""
+        return (self.placement == "layers" or self.is_of_other_layers) and len(self.shape) == 2
+
+    @functools.cached_property
+    def role(self) -> TensorRole:
+        """Role of the tensor for an optimizer: a matrix of a layer, a table of tokens or positions, or neither."""
+        if self.is_hidden_matrix:
+            return "hidden-matrix"
+        is_first = self.placement in ("first-stage", "first-and-last-stage")
+        return "embedding" if is_first and len(self.shape) == 2 else "other"
 
     @functools.cached_property
     def tensor_parameters(self) -> int:
-        """Parameters of one tensor."""
+        """Number of parameters of one tensor."""
         return math.prod(self.shape)
 
     @functools.cached_property
     def num_tensors(self) -> int:
-        """Tensors of the whole group, each logical tensor once."""
+        """Number of tensors of the whole group, each logical tensor once."""
         repeats = len(self.layers) if self.placement == "layers" else 1
         return repeats * self.count * max(1, self.experts)
 
     @functools.cached_property
     def num_parameters(self) -> int:
-        """Parameters of the whole group, each logical tensor once."""
+        """Number of parameters of the whole group, each logical tensor once."""
         return self.num_tensors * self.tensor_parameters
 
 
 Inventory = tuple[TensorGroup, ...]
 
+_FUSED: dict[FusedPart, dict[str, str]] = {
+    "attention": {f"attention.{name}": "attention.query_key_value" for name in ("query", "key_value", "key", "value")},
+    "ffn": {"ffn.up": "ffn.gate_up"},
+}
+_KEYS_AND_VALUES = ("key_value", "key", "value")
+"""Names of the projections beside `query`, as one matrix or as two."""
+
 
 def layers_between(layers: Sequence[int], first: int, past: int) -> Sequence[int]:
-    """Those of some sorted layers from `first` to before `past`.
+    """Take the part of sorted layers from `first` to before `past`.
 
     >>> layers_between(range(3, 48, 4), 8, 16)
     range(11, 19, 4)
@@ -78,7 +99,7 @@ def layers_between(layers: Sequence[int], first: int, past: int) -> Sequence[int
 
 
 def progression(numbers: Sequence[int]) -> Sequence[int]:
-    """Sorted layers, or other numbers, as a range where they are equally far apart.
+    """Return sorted numbers as a range if they are equally spaced, otherwise as a tuple.
 
     >>> progression([3, 7, 11]), progression([0, 1, 5])
     (range(3, 12, 4), (0, 1, 5))
@@ -91,7 +112,7 @@ def progression(numbers: Sequence[int]) -> Sequence[int]:
 
 
 def num_parameters(inventory: Inventory) -> int:
-    """Parameters of a model: P = sum over groups of tensors x product of the shape.
+    """Count the parameters of a model: P = sum over groups of tensors x product of the shape.
 
     Source: definition; equals the counts of `published/model_parameters.json`.
 
@@ -103,7 +124,7 @@ def num_parameters(inventory: Inventory) -> int:
 
 
 def num_routed_expert_parameters(inventory: Inventory) -> int:
-    """Parameters of all routed experts; shared experts and routers are not among them.
+    """Count the parameters of all routed experts, without shared experts and routers.
 
     Source: definition; `published/model_parameters.json`.
 
@@ -114,7 +135,7 @@ def num_routed_expert_parameters(inventory: Inventory) -> int:
 
 
 def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -> int:
-    """Parameters that one token passes through: P - P_routed (1 - k / E), k of E experts.
+    """Count the parameters that one token passes through: P - P_routed (1 - k / E), k of E experts.
 
     Source: Jiang et al. 2024, arXiv 2401.04088, section 2.1; `published/model_parameters.json`.
 
@@ -130,12 +151,40 @@ def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -
 
 @functools.lru_cache(maxsize=256)
 def inventory_of(architecture: Architecture) -> Inventory:
-    """The tensors of an architecture, as Megatron cuts them (Shoeybi et al. 2019, section 3)."""
-    return (*_before_layers(architecture), *_layers(architecture), *_after_layers(architecture))
+    """List the tensors of an architecture, as Megatron cuts them (Shoeybi et al. 2019, section 3)."""
+    return tuple(_list_groups(architecture))
+
+
+def group_of(
+    tensor: Tensor,
+    *,
+    prefix: str = "",
+    placement: Placement = "layers",
+    layers: Sequence[int] = range(0),
+    repeats: int = 1,
+) -> TensorGroup:
+    """Place a tensor of a layer, `repeats` times where it stands outside the layers.
+
+    >>> group_of(Tensor("ffn.up", (8, 4), pieces=8), layers=range(3)).num_parameters
+    96
+    """
+    return TensorGroup(
+        f"{prefix}{tensor.name}",
+        tensor.shape,
+        tensor.pieces,
+        placement,
+        layers=layers,
+        count=tensor.count * repeats,
+        experts=tensor.experts,
+        cut=tensor.cut,
+    )
 
 
 def inventory_of_count(count: int, *, expert: int = 0, num_experts: int = 0) -> Inventory:
-    """A model of which only numbers of parameters are known: tensors evenly cut everywhere, `expert` of each expert."""
+    """Make the inventory of a model of which only counts are known.
+
+    Its tensors are cut evenly over all ranks; each expert has `expert` parameters.
+    """
     dense = count - expert * num_experts
     parameters = TensorGroup("parameters", (dense,), pieces=dense, placement="spread")
     if not num_experts:
@@ -144,7 +193,7 @@ def inventory_of_count(count: int, *, expert: int = 0, num_experts: int = 0) -> 
 
 
 def with_ends_on_one_stage(inventory: Inventory) -> Inventory:
-    """The inventory where one stage has the first and the last layer: it keeps one copy of what both ends need.
+    """Change the inventory to a stage that has the first and the last layer: it keeps one copy of tied tensors.
 
     >>> tied = TensorGroup("embedding", (9, 2), 9, "first-and-last-stage")
     >>> [group.placement for group in with_ends_on_one_stage((tied,))]
@@ -155,7 +204,7 @@ def with_ends_on_one_stage(inventory: Inventory) -> Inventory:
 
 
 def with_counts(inventory: Inventory, counts: Iterable[tuple[str, int, bool]]) -> Inventory:
-    """The inventory with models of which only the count is known: name, parameters, and whether they are trained.
+    """Add models of which only counts are known: name, parameters, and whether they are trained.
 
     >>> [group.name for group in with_counts((), [("critic", 8_000_000_000, True)])]
     ['critic']
@@ -169,36 +218,63 @@ def with_counts(inventory: Inventory, counts: Iterable[tuple[str, int, bool]]) -
     )
 
 
-def _before_layers(a: Architecture) -> Iterator[TensorGroup]:
+def with_fused(inventory: Inventory, parts: Collection[FusedPart]) -> Inventory:
+    """Mark queries, keys and values, or gate and up projection, as parts of one matrix.
+
+    >>> [g.fused for g in with_fused((TensorGroup("attention.query", (8, 4), 8, layers=range(3)),), ["attention"])]
+    ['attention.query_key_value']
+    """
+    fused = {name: whole for part in parts for name, whole in _FUSED[part].items()}
+    return tuple(replace(group, fused=fused[group.name]) if group.name in fused else group for group in inventory)
+
+
+def with_heads_cut(inventory: Inventory) -> Inventory:
+    """Let tensor ranks cut by rows what is cut by its outputs, so that several ranks share a head.
+
+    Without this, ranks beyond the heads of keys and values hold a whole head each. Experts have no heads.
+
+    >>> query = TensorGroup("attention.query", (8, 4), pieces=4, layers=range(2))
+    >>> key = replace(query, name="attention.key", shape=(2, 4), pieces=1)
+    >>> [group.pieces for group in with_heads_cut((query, key))]
+    [8, 2]
+    """
+    with_heads = {group.name for group in inventory if group.pieces > 1}
+    return tuple(replace(g, pieces=g.shape[0]) if _has_heads(g, with_heads) else g for g in inventory)
+
+
+def _has_heads(group: TensorGroup, with_heads: Collection[str]) -> bool:
+    """Return whether a group is cut by outputs, or is the only head of keys and values for several query heads."""
+    if group.experts or group.cut or group.placement == "spread":
+        return False
+    query = ".".join("query" if part in _KEYS_AND_VALUES else part for part in group.name.split("."))
+    return group.pieces > 1 or (query != group.name and query in with_heads)
+
+
+def _list_groups(a: Architecture) -> Iterator[TensorGroup]:
+    """List the tensors from the embedding over the layers to the head, and the modules behind it."""
     embedding = TensorGroup("embedding", (a.vocab_size, a.hidden_size), a.vocab_size, "first-stage")
     yield replace(embedding, placement="first-and-last-stage") if a.ties_embeddings else embedding
     if a.position_rows:
         yield TensorGroup("positions", (a.position_rows, a.hidden_size), 1, "first-stage")
     if a.traits.embedding_norm:
         yield TensorGroup("embedding_norm", (a.hidden_size,), 1, "first-stage", count=a.traits.norm_tensors)
-
-
-def _layers(a: Architecture) -> Iterator[TensorGroup]:
     every, dense, sparse = range(a.num_layers), range(a.dense_layers), range(a.dense_layers, a.num_layers)
-    yield from _in_layers((*attention(a), *norms(a)), every)
+    yield from (group_of(tensor, layers=every) for tensor in (*attention(a), *norms(a)))
     if dense:
-        yield from _in_layers(dense_ffn(a), dense)
+        yield from (group_of(tensor, layers=dense) for tensor in dense_ffn(a))
     if sparse:
-        yield from _in_layers(expert_ffn(a), sparse)
-
-
-def _after_layers(a: Architecture) -> Iterator[TensorGroup]:
+        yield from (group_of(tensor, layers=sparse) for tensor in expert_ffn(a))
     yield TensorGroup("final_norm", (a.hidden_size,), 1, "last-stage", count=a.traits.norm_tensors)
     if not a.ties_embeddings:
         yield TensorGroup("output_head", (a.vocab_size, a.hidden_size), a.vocab_size, "last-stage")
     if a.traits.head_bias:
         yield TensorGroup("output_head.bias", (a.vocab_size,), a.vocab_size, "last-stage")
     if a.num_mtp_layers:
-        yield from _multi_token_prediction(a, a.num_mtp_layers)
+        yield from _list_prediction_modules(a, a.num_mtp_layers)
 
 
-def _multi_token_prediction(a: Architecture, num_modules: int) -> Iterator[TensorGroup]:
-    """Per module a projection of [hidden; embedding], three norms and a layer; embedding and head are shared.
+def _list_prediction_modules(a: Architecture, num_modules: int) -> Iterator[TensorGroup]:
+    """List each module's projection of [hidden; embedding], three norms and layer; embedding and head are shared.
 
     Source: DeepSeek-AI 2024, arXiv 2412.19437, section 2.2.
     """
@@ -208,25 +284,4 @@ def _multi_token_prediction(a: Architecture, num_modules: int) -> Iterator[Tenso
     )
     ffn = dense_ffn(a) if a.num_experts is None else expert_ffn(a)
     for tensor in (*own, *attention(a), *norms(a), *ffn):
-        yield TensorGroup(
-            f"mtp.{tensor.name}",
-            tensor.shape,
-            tensor.pieces,
-            "last-stage",
-            count=tensor.count * num_modules,
-            experts=tensor.experts,
-            cut=tensor.cut,
-        )
-
-
-def _in_layers(tensors: Iterable[Tensor], layers: range) -> Iterator[TensorGroup]:
-    for tensor in tensors:
-        yield TensorGroup(
-            tensor.name,
-            tensor.shape,
-            tensor.pieces,
-            layers=layers,
-            count=tensor.count,
-            experts=tensor.experts,
-            cut=tensor.cut,
-        )
+        yield group_of(tensor, prefix="mtp.", placement="last-stage", repeats=num_modules)

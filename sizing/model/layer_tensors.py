@@ -10,7 +10,7 @@ from sizing.model.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`count` equal tensors of a layer, for each of `experts` if any; `pieces` and `cut` as in TensorGroup."""
+    """`count` equal tensors of a layer, per expert if `experts` is not 0; `pieces` and `cut` as in TensorGroup."""
 
     name: str
     shape: tuple[int, ...]
@@ -21,17 +21,17 @@ class Tensor:
 
 
 def attention(a: Architecture) -> Iterator[Tensor]:
-    """The projections of attention: the heads are dealt out, what all heads share is whole on every rank."""
+    """List the projections of attention. Heads are divided over tensor ranks; what all heads share is on each."""
     yield from _latent_attention(a) if a.traits.latent_attention else _grouped_attention(a)
 
 
 def dense_ffn(a: Architecture) -> Iterator[Tensor]:
-    """The feed-forward block: up (and gate) cut by columns, down by rows."""
+    """List the matrices of the feed-forward block: up (and gate) cut by columns, down by rows."""
     yield from _ffn("ffn", a, width=a.ffn_width)
 
 
 def expert_ffn(a: Architecture) -> Iterator[Tensor]:
-    """The mixture of experts: a router that every rank holds, routed experts, shared experts."""
+    """List the tensors of a mixture of experts: a router that every rank holds, routed experts, shared experts."""
     num_experts = a.num_experts or 0
     yield Tensor("router", (num_experts, a.hidden_size), pieces=1)
     yield from _ffn("expert", a, width=a.expert_width, experts=num_experts)
@@ -42,7 +42,7 @@ def expert_ffn(a: Architecture) -> Iterator[Tensor]:
 
 
 def norms(a: Architecture) -> Iterator[Tensor]:
-    """The norms of the hidden size."""
+    """List the norms of the hidden size."""
     yield Tensor("norm", (a.hidden_size,), pieces=1, count=a.traits.norm_tensors * a.layer_norms)
 
 
@@ -61,7 +61,7 @@ def _grouped_attention(a: Architecture) -> Iterator[Tensor]:
 
 
 def _latent_attention(a: Architecture) -> Iterator[Tensor]:
-    """Queries and keys-values through low-rank latents, with one rotary key for all heads.
+    """List the tensors of multi-head latent attention: low-rank latents, and one rotary key for all heads.
 
     Source: DeepSeek-AI 2024, arXiv 2405.04434, section 2.1; the down-projections are whole on every tensor
     rank, as in Megatron-LM, core/transformer/multi_latent_attention.py.

@@ -1,8 +1,8 @@
-"""Lists of tensors made from what people have: a module in memory, or tensors that were read elsewhere."""
+"""Lists of tensors, made from a module in memory or from tensors that were read elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from sizing.model.huggingface import MULTI_TOKEN_PREDICTION
@@ -23,65 +23,73 @@ _EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk"
 
 
 class _Tensor(Protocol):
-    """What is read of a tensor; torch's have it."""
+    """Attributes of a tensor that are read, as torch's tensors have them."""
 
     @property
     def shape(self) -> Iterable[int]:
-        """Dimensions."""
+        """Size of each dimension."""
 
     @property
     def dtype(self) -> object:
-        """Kind of its values."""
+        """Dtype of the values."""
 
 
 class Module(Protocol):
-    """A module as torch has it: parameters and buffers by name, a tied parameter under each of its names."""
+    """A torch module: parameters and buffers by name, with a tied parameter under each of its names."""
 
     def named_parameters(self, *, remove_duplicate: bool) -> Iterable[tuple[str, _Tensor]]:
-        """Every parameter, under each of its names where duplicates are not removed."""
+        """List every parameter by name; with `remove_duplicate` off, a tied one under each of its names."""
 
     def named_buffers(self) -> Iterable[tuple[str, _Tensor]]:
-        """Every buffer."""
+        """List every buffer by its name."""
 
 
 def from_module(module: Module) -> Model:
-    """The `model` block of a torch module, of which no value is read; one on the meta device takes no memory.
+    """Make the `model` block of a torch module. No value is read; a module on the meta device takes no memory.
 
-    Heads and experts per token are those of `module.config`, where it has one as transformers' models do.
-    Raises InvalidInput where the tensors are no model, as `model_of_tensors` does.
+    Heads and experts per token come from `module.config`, if it has one as transformers' models do. Raises InvalidInput
+    if the tensors are not a model, as `model_of_tensors` does.
     """
     return model_of_tensors(tensors_of_module(module), config_of_module(module))
 
 
 def tensors_of_module(module: Module) -> list[FlatTensor]:
-    """Parameters, then buffers; a parameter that was named before is tied."""
-    return [*_parameters(module), *(_flat(name, buffer, "buffer") for name, buffer in module.named_buffers())]
+    """List parameters, then buffers. A parameter under a second name has the role `tied`."""
+    tensors: list[FlatTensor] = []
+    seen: set[int] = set()
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        tensors.append(_flatten(name, parameter, "tied" if id(parameter) in seen else None))
+        seen.add(id(parameter))
+    tensors += (_flatten(name, buffer, "buffer") for name, buffer in module.named_buffers())
+    return tensors
 
 
 def config_of_module(module: object) -> Mapping[str, Any]:
-    """The config of a module of transformers; empty where it has none."""
+    """Return the config of a module of transformers; empty if it has none."""
     as_dict = getattr(getattr(module, "config", None), "to_dict", None)
-    found = as_dict() if callable(as_dict) else {}
-    return found if isinstance(found, Mapping) else {}
+    config = as_dict() if callable(as_dict) else {}
+    return config if isinstance(config, Mapping) else {}
 
 
 def model_of_tensors(tensors: Iterable[FlatTensor], config: Mapping[str, Any] | None = None) -> Model:
-    """The `model` block of tensors, with what a config.json says beside them: heads, experts per token.
+    """Make the `model` block of tensors. A config.json can add heads and experts per token.
 
     Raises InvalidInput where no parameter is among them, or where they do not fit one list.
     """
-    text = _of_text(config or {})
-    entries, heads = entries_of(tensors), _heads(text)
+    text = _find_text_config(config or {})
+    num_heads = _find_positive(text, _ATTENTION_HEADS)
+    heads = Heads(num_heads, _find_positive(text, _KEY_VALUE_HEADS) if num_heads else None)
+    entries = entries_of(tensors)
     listed = listed_model(entries, heads)
     fields = {"num_attention_heads": heads.num_attention, "num_kv_heads": heads.num_key_value}
-    per_token = _first(text, _EXPERTS_PER_TOKEN)
+    per_token = _find_positive(text, _EXPERTS_PER_TOKEN)
     if listed.num_experts and per_token and per_token <= listed.num_experts:
         fields["num_experts_per_token"] = per_token
     return Model.model_validate({"tensors": entries} | {name: value for name, value in fields.items() if value})
 
 
 def modules_left_out(config: Mapping[str, Any], model: Model) -> int:
-    """Modules of multi-token prediction that a config counts and of which the list has no tensor; 0 where it has.
+    """Count the modules for multi-token prediction that a config states but the list lacks; 0 if it has them.
 
     Source: the fields of the configs of DeepSeek-V3, GLM-4.5, MiMo and Qwen3-Next.
 
@@ -93,31 +101,19 @@ def modules_left_out(config: Mapping[str, Any], model: Model) -> int:
     has_them = any(row.predicts_further for row in listed.rows) or any(
         group.name.startswith("mtp.") for group in listed.inventory
     )
-    return 0 if has_them else _first(_of_text(config), MULTI_TOKEN_PREDICTION) or 0
+    return 0 if has_them else _find_positive(_find_text_config(config), MULTI_TOKEN_PREDICTION) or 0
 
 
-def _parameters(module: Module) -> Iterator[FlatTensor]:
-    seen: set[int] = set()
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        yield _flat(name, parameter, "tied" if id(parameter) in seen else None)
-        seen.add(id(parameter))
-
-
-def _flat(name: str, tensor: _Tensor, role: Any) -> FlatTensor:
+def _flatten(name: str, tensor: _Tensor, role: Any) -> FlatTensor:
     return FlatTensor(name, tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."), role)
 
 
-def _of_text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     text = config.get("text_config")
     return text if isinstance(text, Mapping) else config
 
 
-def _heads(config: Mapping[str, Any]) -> Heads:
-    attention = _first(config, _ATTENTION_HEADS)
-    return Heads(attention, _first(config, _KEY_VALUE_HEADS) if attention else None)
-
-
-def _first(config: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    """The first of some fields that is a positive number."""
-    found = (config.get(name) for name in names)
-    return next((value for value in found if type(value) is int and value > 0), None)
+def _find_positive(config: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """Find the first of some fields that is a positive number."""
+    values = (config.get(name) for name in names)
+    return next((value for value in values if type(value) is int and value > 0), None)

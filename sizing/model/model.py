@@ -1,4 +1,4 @@
-"""The `model` block of a Scenario, and what it resolves to."""
+"""The `model` block of a Scenario, and the model that it resolves to."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from sizing.catalog_file import catalog_name
 from sizing.errors import InvalidInput, broken_rule, printable, require_one_of
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import catalog, model_named
 from sizing.model.composed import Composition
-from sizing.model.huggingface import Config, left_out, model_from, says_prediction_modules
+from sizing.model.families import TRAITS
+from sizing.model.huggingface import (
+    Config,
+    beside_language_model,
+    left_out,
+    model_from,
+    not_counted,
+    says_prediction_modules,
+)
 from sizing.model.inventory import (
     Inventory,
     TensorGroup,
@@ -22,27 +30,29 @@ from sizing.model.inventory import (
     inventory_of_count,
     num_active_parameters,
     num_parameters,
+    with_fused,
 )
 from sizing.model.listed import MAX_ENTRIES, Heads, TensorEntry, listed_model
 from sizing.provenance import Assumption
+from sizing.strict_model import StrictModel
 from sizing.units import count_text, counted_text, min_count_text, parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "tensors", "num_parameters")
 PRESETS_KEPT = 64
-"""Of the catalog, each with the multiples to which its vocabulary was last padded."""
+"""Presets in the cache; each vocabulary multiple counts apart."""
 PREDICTION_MODULES = "model.architecture.num_mtp_layers"
-"""Where the report says whether modules for multi-token prediction are counted, unless a config counts some."""
+"""Field under which the report says whether modules for multi-token prediction are counted, unless a config gives their
+number.
+"""
 
 EXPERTS_PER_TOKEN = 8
-"""Where only counts are known: DeepSeek-V3, arXiv 2412.19437, section 4.2, and most mixtures since."""
+"""Default where only counts are known: DeepSeek-V3, arXiv 2412.19437, section 4.2, and most mixtures since."""
 _OF_A_MIXTURE = ("num_active_parameters", "num_experts", "num_experts_per_token")
 _BESIDE_TENSORS = ("num_attention_heads", "num_kv_heads")
 
 
-class Model(BaseModel):
+class Model(StrictModel):
     """What is trained: a catalog name, an architecture, a config.json, a list of tensors, or only a count."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
         None,
@@ -67,6 +77,11 @@ class Model(BaseModel):
         description="Every tensor of any model, equal ones together; ckpt-size tensors makes the list. "
         "Roles that the rules do not know are whole on every tensor rank, and the answer says so. "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
+    )
+    language_model_only: bool | None = Field(
+        None,
+        description="Leave out what a preset or a config.json describes beside the language model: its vision tower, "
+        "the projector and modules for multi-token prediction. Default: false, all that can be counted is.",
     )
     num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
         None,
@@ -106,7 +121,11 @@ class Model(BaseModel):
         return self
 
     def _contradictions(self) -> Iterator[tuple[str, str]]:
-        yield from self._fields_without_tensors()
+        heads = [name for name in _BESIDE_TENSORS if getattr(self, name) is not None]
+        if heads and self.tensors is None:
+            yield f"has {heads[0]} without tensors", f"remove {heads[0]}: the model's own description says it"
+        elif self.num_kv_heads is not None and self.num_attention_heads is None:
+            yield "has num_kv_heads without num_attention_heads", "give num_attention_heads"
         mixture = _OF_A_MIXTURE if self.tensors is None else _OF_A_MIXTURE[:2]
         given = [name for name in mixture if getattr(self, name) is not None]
         if not given:
@@ -119,39 +138,28 @@ class Model(BaseModel):
         else:
             yield from self._contradicting_counts(self.num_parameters, self.num_active_parameters, self.num_experts)
 
-    def _fields_without_tensors(self) -> Iterator[tuple[str, str]]:
-        given = [name for name in _BESIDE_TENSORS if getattr(self, name) is not None]
-        if given and self.tensors is None:
-            yield f"has {given[0]} without tensors", f"remove {given[0]}: the model's own description says it"
-        elif self.num_kv_heads is not None and self.num_attention_heads is None:
-            yield "has num_kv_heads without num_attention_heads", "give num_attention_heads"
-
     def _contradicting_counts(self, whole: int, active: int, num_experts: int) -> Iterator[tuple[str, str]]:
-        per_token = self.num_experts_per_token or _experts_per_token(self, num_experts)
+        per_token = self.num_experts_per_token or _count_experts_per_token(self, num_experts)
         if per_token > num_experts:
             yield f"has num_experts_per_token {per_token} of num_experts {num_experts}", "give at most num_experts"
         least = -(-whole * per_token // num_experts)
-        if not least <= active <= whole:
-            found = f"num_active_parameters {count_text(active)}"
-            rule = f"has {found}, which {per_token} of {num_experts} experts do not allow"
-            yield rule, _remedy_of_active(whole, active, num_experts, least=least)
-
-
-def _remedy_of_active(whole: int, active: int, num_experts: int, *, least: int) -> str:
-    """What makes the counts of a mixture go together."""
-    if active > whole:
-        return f"give at most num_parameters {count_text(whole)}"
-    most = active * num_experts // whole
-    fewer = f"give num_experts_per_token, here at most {most}, or " if most else "give "
-    return f"{fewer}num_active_parameters of {min_count_text(least)} or more"
+        rule = (
+            f"has num_active_parameters {count_text(active)}, which {per_token} of {num_experts} experts do not allow"
+        )
+        if active > whole:
+            yield rule, f"give at most num_parameters {count_text(whole)}"
+        elif active < least:
+            most = active * num_experts // whole
+            fewer = f"num_experts_per_token, here at most {most}, or " if most else ""
+            yield rule, f"give {fewer}num_active_parameters of {min_count_text(least)} or more"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """A model as the calculation needs it.
+    """Model as the calculation needs it, with warnings about what is not counted.
 
-    `architecture` is None where the model is composed of pieces, `composition` where it is not; both are None where
-    tensors are listed or only counts are known. `num_layers` is 0 where no layers are.
+    `architecture` is None if the model is composed of pieces; `composition` is None if it is not. Both are None if
+    tensors are listed or only counts are known. `num_layers` is 0 if the layers are unknown.
     """
 
     name: str
@@ -163,59 +171,79 @@ class ResolvedModel:
     num_experts: int | None = None
     num_experts_per_token: int | None = None
     composition: Composition | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def num_active_parameters(self) -> int:
-        """Parameters that one token passes through."""
+        """Number of parameters that one token passes through."""
         return num_active_parameters(self.inventory, num_experts_per_token=self.num_experts_per_token or 1)
 
 
 def resolve(model: Model, *, vocabulary_multiple: int | None = None) -> ResolvedModel:
-    """The model that a `model` block asks for, its vocabulary padded to a multiple if one is given.
+    """Resolve a `model` block to a model. `vocabulary_multiple` pads the vocabulary to a multiple, if given.
 
     Raises InvalidInput where the catalog does not know the preset or the config is not understood.
     """
+    is_whole = not model.language_model_only
     if model.num_parameters is not None:
-        return _of_mixture(model) if model.num_experts else _of_count(model.num_parameters)
+        return _resolve_mixture(model) if model.num_experts else _resolve_count(model.num_parameters)
     if model.tensors is not None:
-        return _of_tensors(model, model.tensors, vocabulary_multiple)
+        return _resolve_tensors(model, model.tensors, vocabulary_multiple)
     if model.preset is not None:
-        return _of_preset(str(model.preset), vocabulary_multiple)
-    return _of_description(*_described(model), vocabulary_multiple)
+        return _resolve_preset(str(model.preset), vocabulary_multiple, is_whole=is_whole)
+    if model.architecture is not None:
+        return _resolve_description("architecture", model.architecture, None, vocabulary_multiple, is_whole=is_whole)
+    config = model.huggingface_config or {}
+    name = printable(str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")[:100])
+    return _resolve_description(name, model_from(config), config, vocabulary_multiple, is_whole=is_whole)
 
 
 @functools.lru_cache(maxsize=PRESETS_KEPT)
-def _of_preset(preset: str, vocabulary_multiple: int | None) -> ResolvedModel:
-    """A model of the catalog, which is asked for by every alternative of a layout."""
+def _resolve_preset(preset: str, vocabulary_multiple: int | None, *, is_whole: bool) -> ResolvedModel:
+    """Resolve a model of the catalog. The cache serves the layout search, which asks for it with every alternative."""
     entry = model_named(preset)
-    return _of_description(entry.name, entry.described, entry.huggingface_config, vocabulary_multiple)
+    resolved = _resolve_description(
+        entry.name, entry.described, entry.huggingface_config, vocabulary_multiple, is_whole=is_whole
+    )
+    if entry.leaves_out is None or not is_whole:
+        return resolved
+    warning = (
+        f"Not counted of the published model: {entry.leaves_out}. To count all, list the tensors of its files, or "
+        "those that transformers builds of its config.json, in model.tensors"
+    )
+    return replace(resolved, warnings=(warning,))
 
 
-def _of_description(
-    name: str, described: Architecture | Composition, config: Config | None, vocabulary_multiple: int | None
+def _resolve_description(
+    name: str,
+    described: Architecture | Composition,
+    config: Config | None,
+    vocabulary_multiple: int | None,
+    *,
+    is_whole: bool,
 ) -> ResolvedModel:
     if isinstance(described, Architecture):
-        resolved = _of_architecture(name, described, vocabulary_multiple)
+        resolved = _resolve_architecture(name, described, vocabulary_multiple)
     else:
-        resolved = _of_composition(name, described, vocabulary_multiple)
-    beside = tuple(left_out(config or {}))
+        resolved = _resolve_composition(name, described, vocabulary_multiple)
+    beside = beside_language_model(config or {}, described) if is_whole else None
+    of_config = tuple(left_out(config or {}, beside))
     own = resolved.assumptions
-    if any(map(says_prediction_modules, beside)):
+    if any(map(says_prediction_modules, of_config)):
         own = tuple(each for each in own if each.field != PREDICTION_MODULES)
-    return replace(resolved, assumptions=(*own, *beside))
+    fused = TRAITS[described.family].fused if isinstance(described, Architecture) else described.fused
+    inventory = (*with_fused(resolved.inventory, fused), *(beside or ()))
+    return replace(
+        resolved,
+        inventory=inventory,
+        num_parameters=num_parameters(inventory),
+        assumptions=(*own, *of_config),
+        warnings=tuple(not_counted(config or {}, beside)) if is_whole else (),
+    )
 
 
-def _described(model: Model) -> tuple[str, Architecture | Composition, Config | None]:
-    """The model's name, what it is, and the config that says so, if one does."""
-    if model.architecture is not None:
-        return "architecture", model.architecture, None
-    config = model.huggingface_config or {}
-    name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
-    return printable(name[:100]), model_from(config), config
-
-
-def _of_architecture(name: str, architecture: Architecture, multiple: int | None) -> ResolvedModel:
-    padded = _padded(architecture, multiple)
+def _resolve_architecture(name: str, architecture: Architecture, multiple: int | None) -> ResolvedModel:
+    padded = architecture.model_copy(update={"vocab_size": _round_up(architecture.vocab_size, multiple)})
     inventory = inventory_of(padded)
     return ResolvedModel(
         name,
@@ -223,9 +251,9 @@ def _of_architecture(name: str, architecture: Architecture, multiple: int | None
         inventory,
         num_parameters(inventory),
         (
-            *_filled_in(architecture),
-            *_prediction_modules(padded, inventory),
-            _padding(architecture.vocab_size, padded.vocab_size),
+            *_list_filled_fields(architecture),
+            *_report_prediction_modules(padded, inventory),
+            _report_padding(architecture.vocab_size, padded.vocab_size),
         ),
         num_layers=padded.num_layers,
         num_experts=padded.num_experts,
@@ -233,16 +261,16 @@ def _of_architecture(name: str, architecture: Architecture, multiple: int | None
     )
 
 
-def _of_composition(name: str, composition: Composition, multiple: int | None) -> ResolvedModel:
+def _resolve_composition(name: str, composition: Composition, multiple: int | None) -> ResolvedModel:
     vocabulary = composition.vocab_size
-    padded = _multiple_of(vocabulary, multiple)
-    inventory = tuple(_with_rows(group, vocabulary, padded) for group in composition.inventory)
+    padded = _round_up(vocabulary, multiple)
+    inventory = tuple(_pad_rows(group, vocabulary, padded) for group in composition.inventory)
     return ResolvedModel(
         name,
         None,
         inventory,
         num_parameters(inventory),
-        (_padding(vocabulary, padded),),
+        (_report_padding(vocabulary, padded),),
         num_layers=composition.num_layers,
         num_experts=composition.num_experts,
         num_experts_per_token=composition.num_experts_per_token,
@@ -250,14 +278,14 @@ def _of_composition(name: str, composition: Composition, multiple: int | None) -
     )
 
 
-def _of_tensors(model: Model, tensors: tuple[TensorEntry, ...], multiple: int | None) -> ResolvedModel:
+def _resolve_tensors(model: Model, tensors: tuple[TensorEntry, ...], multiple: int | None) -> ResolvedModel:
     listed = listed_model(tensors, Heads(model.num_attention_heads, model.num_kv_heads))
     inventory, padding = listed.inventory, []
     if listed.vocab_size and multiple is not None:
-        padded = _multiple_of(listed.vocab_size, multiple)
-        inventory = tuple(_with_rows(group, listed.vocab_size, padded) for group in inventory)
-        padding = [_padding(listed.vocab_size, padded)]
-    per_token = _experts_per_token(model, listed.num_experts) if listed.num_experts else None
+        padded = _round_up(listed.vocab_size, multiple)
+        inventory = tuple(_pad_rows(group, listed.vocab_size, padded) for group in inventory)
+        padding = [_report_padding(listed.vocab_size, padded)]
+    per_token = _count_experts_per_token(model, listed.num_experts) if listed.num_experts else None
     if model.num_experts_per_token not in (None, per_token):
         rule = f"must be at most the experts of model.tensors, {listed.num_experts or 0}"
         value = model.num_experts_per_token
@@ -272,35 +300,31 @@ def _of_tensors(model: Model, tensors: tuple[TensorEntry, ...], multiple: int | 
         None,
         inventory,
         num_parameters(inventory),
-        (by_rules, *listed.notes, *padding, *(_assumed_per_token(model, per_token) if per_token else [])),
+        (by_rules, *listed.notes, *padding, *(_report_experts_per_token(model, per_token) if per_token else [])),
         num_layers=listed.num_layers,
         num_experts=listed.num_experts,
         num_experts_per_token=per_token,
     )
 
 
-def _with_rows(group: TensorGroup, vocabulary: int, padded: int) -> TensorGroup:
-    """A tensor that has a row for each token of the vocabulary, with rows for the padded one."""
+def _pad_rows(group: TensorGroup, vocabulary: int, padded: int) -> TensorGroup:
+    """Pad a tensor that has a row for each token of the vocabulary; return any other tensor as it is."""
     if group.placement == "layers" or group.shape[0] != vocabulary or group.pieces != vocabulary:
         return group
     return replace(group, shape=(padded, *group.shape[1:]), pieces=padded)
 
 
-def _padded(architecture: Architecture, multiple: int | None) -> Architecture:
-    return architecture.model_copy(update={"vocab_size": _multiple_of(architecture.vocab_size, multiple)})
-
-
-def _multiple_of(vocabulary: int, multiple: int | None) -> int:
+def _round_up(vocabulary: int, multiple: int | None) -> int:
     return vocabulary if multiple is None else -(-vocabulary // multiple) * multiple
 
 
-def _padding(given: int, padded: int) -> Assumption:
+def _report_padding(given: int, padded: int) -> Assumption:
     unpadded = "not padded; Megatron pads to a multiple of 128 x tensor"
     reason = unpadded if padded == given else f"padded from {given}"
     return Assumption(field="model.architecture.vocab_size", value=padded, reason=reason)
 
 
-def _of_count(count: int) -> ResolvedModel:
+def _resolve_count(count: int) -> ResolvedModel:
     assumption = Assumption(
         field="model.num_parameters",
         value=count,
@@ -309,19 +333,19 @@ def _of_count(count: int) -> ResolvedModel:
     return ResolvedModel(f"{count:,} parameters", None, inventory_of_count(count), count, (assumption,))
 
 
-def _experts_per_token(model: Model, num_experts: int) -> int:
-    """Experts of a token, where only counts or tensors are known."""
+def _count_experts_per_token(model: Model, num_experts: int) -> int:
+    """Return the experts per token, where only counts or tensors are known."""
     return min(model.num_experts_per_token or EXPERTS_PER_TOKEN, num_experts)
 
 
-def _assumed_per_token(model: Model, per_token: int) -> Iterator[Assumption]:
+def _report_experts_per_token(model: Model, per_token: int) -> Iterator[Assumption]:
     if model.num_experts_per_token is None:
         reason = "default: as in DeepSeek-V3, arXiv 2412.19437"
         yield Assumption(field="model.num_experts_per_token", value=per_token, reason=reason)
 
 
 def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: int) -> int:
-    """Parameters of all routed experts of a model of which only counts are known: (P - A) / (1 - k/E).
+    """Count the parameters of all routed experts, where only counts are known: (P - A) / (1 - k/E).
 
     P parameters, of which A are active: A = (P - routed) + routed k / E with k of E experts.
     Source: Jiang et al. 2024, arXiv 2401.04088, section 2.1, solved; every other tensor is taken to be active.
@@ -334,9 +358,9 @@ def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: i
     return (whole - active) * num_experts // (num_experts - per_token)
 
 
-def _of_mixture(model: Model) -> ResolvedModel:
+def _resolve_mixture(model: Model) -> ResolvedModel:
     whole, active, num_experts = model.num_parameters or 0, model.num_active_parameters or 0, model.num_experts or 0
-    per_token = _experts_per_token(model, num_experts)
+    per_token = _count_experts_per_token(model, num_experts)
     routed = routed_parameters(whole, active, num_experts=num_experts, per_token=per_token)
     expert = min(routed // num_experts, (whole - 1) // num_experts)
     estimates = [
@@ -346,7 +370,7 @@ def _of_mixture(model: Model) -> ResolvedModel:
             reason="estimated from the active parameters; all ranks are taken to hold equal shares",
         )
     ]
-    estimates += _assumed_per_token(model, per_token)
+    estimates += _report_experts_per_token(model, per_token)
     return ResolvedModel(
         f"{whole:,} parameters, {active:,} active",
         None,
@@ -358,8 +382,8 @@ def _of_mixture(model: Model) -> ResolvedModel:
     )
 
 
-def _prediction_modules(architecture: Architecture, inventory: Inventory) -> Iterator[Assumption]:
-    """Whether the modules for multi-token prediction, which the DeepSeek family may have, are in or out."""
+def _report_prediction_modules(architecture: Architecture, inventory: Inventory) -> Iterator[Assumption]:
+    """Report whether the modules for multi-token prediction, which the DeepSeek family may have, are counted."""
     if not architecture.traits.latent_attention:
         return
     counted = num_parameters(tuple(group for group in inventory if group.name.startswith("mtp.")))
@@ -374,8 +398,8 @@ def _prediction_modules(architecture: Architecture, inventory: Inventory) -> Ite
     yield Assumption(field=PREDICTION_MODULES, value=architecture.num_mtp_layers or 0, reason=reason)
 
 
-def _filled_in(architecture: Architecture) -> list[Assumption]:
-    """What an architecture left open and the family, or the other fields, decided."""
+def _list_filled_fields(architecture: Architecture) -> list[Assumption]:
+    """List the fields that an architecture leaves open, with the values that follow from its family or other fields."""
     derived = {
         "ffn_hidden_size": architecture.ffn_width,
         "num_kv_heads": architecture.kv_heads,

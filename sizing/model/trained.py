@@ -1,8 +1,8 @@
-"""Which tensors are trained: all, all but some, or only adapters."""
+"""Tensors that are trained: all, all except some, or only adapters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from sizing.errors import InvalidInput
@@ -10,7 +10,7 @@ from sizing.model.inventory import Inventory, TensorGroup
 
 
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
-    """The inventory in which the named tensors, or those that begin with a name, are not trained.
+    """Mark tensors as not trained, by name or by the beginning of the name.
 
     Raises InvalidInput for a name that no tensor has.
     """
@@ -18,40 +18,100 @@ def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> 
     return tuple(replace(group, is_trained=False) if _is_named(group, names) else group for group in inventory)
 
 
-def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str], field: str) -> Inventory:
-    """The inventory with everything frozen and low-rank adapters beside the named matrices.
+def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | None, field: str) -> Inventory:
+    """Freeze all tensors, and add low-rank adapters beside the named matrices.
 
-    A matrix of out x in gets rank x in and out x rank. Where the ranks cut the matrix by its outputs they cut
-    the second adapter, where by its inputs the first, along the same dimension; the other is whole on every rank.
-    Source: Hu et al. 2021, arXiv 2106.09685, section 4.1.
-    Raises InvalidInput for a name that no matrix of the layers has.
+    A matrix of out x in gets rank x in and out x rank. If the ranks cut the matrix by its outputs, they cut the second
+    adapter along the same dimension; if by its inputs, the first. The other adapter is whole on every rank. Matrices
+    that transformers keeps as one (queries, keys and values of GPT-2) share the first adapter: PEFT puts one pair
+    beside each module (PEFT 0.21, tuners/lora/layer.py). Without names, `default_targets` get adapters. Source: Hu et
+    al. 2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, and
+    without names if there are no targets.
 
     >>> matrix = TensorGroup("ffn.up", (8, 4), 8, layers=range(3))
     >>> [g.shape for g in with_adapters((matrix,), rank=2, names=["ffn"], field="f")]
     [(8, 4), (2, 4), (8, 2)]
     """
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
+    if names is None and not (names := default_targets(inventory)):
+        rule = "is required for a model of which no attention is known"
+        described = f"name some of its matrices: {_list_names(matrices)}"
+        remedy = described if matrices else "describe the model by preset, architecture, huggingface_config or tensors"
+        raise InvalidInput.of(field, rule, value=None, remedy=remedy)
+    matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
     frozen = tuple(replace(group, is_trained=False) for group in inventory)
-    targets = (group for group in matrices if _is_named(group, names))
-    return (*frozen, *(adapter for group in targets for adapter in _adapters_of(group, rank)))
+    adapters: list[TensorGroup] = []
+    with_first: set[tuple[str, Sequence[int]]] = set()
+    for group in matrices:
+        if not _is_named(group, names):
+            continue
+        outputs, inputs = group.shape
+        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs))
+        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank))
+        if group.cut == 0:
+            first = replace(first, pieces=1)
+        else:
+            second = replace(second, pieces=1)
+        fused = (group.fused, group.layers)
+        if fused not in with_first:
+            adapters.append(replace(first, count=1) if group.fused else first)
+        adapters.append(second)
+        with_first.update([fused] if group.fused else [])
+    return (*frozen, *adapters)
 
 
-def _adapters_of(group: TensorGroup, rank: int) -> Iterator[TensorGroup]:
-    outputs, inputs = group.shape
-    first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs))
-    second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank))
-    by_outputs = group.cut == 0
-    yield replace(first, pieces=1) if by_outputs else first
-    yield second if by_outputs else replace(second, pieces=1)
+def default_targets(inventory: Inventory) -> tuple[str, ...]:
+    """Name the matrices that get adapters by default: all of attention, else the projection into an SSM.
+
+    Modules for multi-token prediction get none: the models that PEFT adapts lack them. PEFT adapts all of attention by
+    default in families with several kinds of layers (nemotron_h: q_proj, k_proj, v_proj, o_proj), and only queries and
+    values in most others. It has no default for multi-head latent attention and for Mamba, whose output projection it
+    refuses to adapt. Source: PEFT 0.21, peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
+
+    >>> default_targets((TensorGroup("attention.query_up", (8, 4), 8, layers=range(3)),))
+    ('attention.query_up',)
+    """
+    hidden = [group for group in inventory if group.is_hidden_matrix and not group.name.startswith("mtp.")]
+    names = tuple(dict.fromkeys(group.name for group in hidden))
+    of_attention = tuple(name for name in names if any(map(_is_attention, name.split("."))))
+    return of_attention or tuple(name for name in names if name == "ssm.in" or name.startswith("ssm.in."))
+
+
+def _is_attention(part: str) -> bool:
+    """Return whether one part of a name means attention. Linear attention is a kind of layer of its own."""
+    return part == "cross" or (part.endswith(("attention", "attn")) and not part.startswith("linear"))
+
+
+def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:
+    """Split a group of keys and values in two if `names` has only one of them, as PEFT names them."""
+    both, halves = "key_value", ("key", "value")
+    parts = [replace(group, name=group.name.replace(both, half), count=group.count // 2) for half in halves]
+    is_apart = group.name.split(".")[-1] == both and any(_is_named(part, names) for part in parts)
+    yield from parts if is_apart and not _is_named(group, names) else [group]
 
 
 def _is_named(group: TensorGroup, names: Collection[str]) -> bool:
-    return any(group.name == name or group.name.startswith(f"{name}.") for name in names)
+    """Return whether `names` has the group's name or a beginning of it. The name `key_value` covers both halves."""
+    own = {group.name, _join_key_value(group.name)}
+    return any(each == name or each.startswith(f"{name}.") for name in names for each in own)
+
+
+def _join_key_value(name: str) -> str:
+    """Replace `key` or `value` in a name by `key_value`.
+
+    >>> _join_key_value("attention.value.bias")
+    'attention.key_value.bias'
+    """
+    return ".".join("key_value" if part in ("key", "value") else part for part in name.split("."))
 
 
 def _check_names(inventory: Inventory, names: Collection[str], *, field: str) -> None:
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
-            known = ", ".join(group.name for group in inventory)
-            raise InvalidInput.of(field, "must name tensors of the model", value=name, remedy=f"this model has {known}")
+            remedy = f"this model has {_list_names(inventory)}"
+            raise InvalidInput.of(field, "must name tensors of the model", value=name, remedy=remedy)
+
+
+def _list_names(inventory: Inventory) -> str:
+    return ", ".join(dict.fromkeys(group.name for group in inventory))

@@ -1,19 +1,182 @@
-"""The `checkpoint` block of a Scenario: which files, how often, read back how."""
+"""The `checkpoint` block of a Scenario: which files are written where to, how often, and how they are read back."""
 
 from __future__ import annotations
 
-from typing import Self
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sizing.errors import broken_rule
 from sizing.layout import CheckpointFiles, Parallelism
-from sizing.run.demands.readings import RestoreStrategy
-from sizing.run.export.settings import Export
-from sizing.run.failures import DrainDomain
-from sizing.run.reduction.settings import Reduction
-from sizing.run.tier import ARCHIVE, Tier, check_tiers
+from sizing.layout.formats import Mode
+from sizing.run.export import Export
+from sizing.run.failures import LOSS_DOMAINS, DrainDomain, LossDomain
+from sizing.run.read_plan import RestoreStrategy
+from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
-from sizing.units import ByteCount, BytesPerSecond, PositiveSeconds
+from sizing.storage.storage import Storage
+from sizing.strict_model import StrictModel
+from sizing.units import ByteCount, BytesPerSecond, Fraction, PositiveSeconds
+
+TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
+
+LOSS_DOMAIN_OF_KIND: dict[TierKind, LossDomain] = {
+    "host-memory": "node",
+    "peer-memory": "rack",
+    "local-nvme": "node",
+    "shared-file-system": "site",
+    "object-store": "site",
+}
+"""What takes a tier's copies with it, where the tier does not say: a peer stands in another node of the same rack."""
+
+ARCHIVE: TierKind = "object-store"
+"""The kind that stands behind the main storage; all others stand in front of it."""
+
+MEMORY_KINDS: tuple[TierKind, ...] = ("host-memory", "peer-memory")
+NODE_KINDS: tuple[TierKind, ...] = (*MEMORY_KINDS, "local-nvme")
+"""Kinds that lie in the nodes that train."""
+
+
+ROUNDING = 1e-9
+"""Relative, of a ratio of intervals: closer to a whole number, it is one."""
+
+
+class Tier(StrictModel):
+    """Where checkpoints also go, how often, and which failures that survives.
+
+    A tier in front of the main storage is written more often than it and read after the failures that it survives; an
+    object store behind it keeps copies.
+    """
+
+    kind: TierKind = Field(
+        description="Where the copies lie: in host or peer memory, on local NVMe, on a shared file system, or in an "
+        "object store behind all."
+    )
+    interval_seconds: PositiveSeconds = Field(
+        description="Seconds from the start of one save to this tier to the start of the next. "
+        "In front of the main storage each interval is a whole multiple of the one before."
+    )
+    mode: Mode | None = Field(
+        None,
+        description="How training waits for a save to this tier. "
+        "Default: as checkpoint.mode; always async to an object store.",
+    )
+    replicas: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None, description="Copies of each checkpoint, the first one included. Default: 2 in peer-memory, otherwise 1."
+    )
+    keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        1, description="Whole checkpoints that stay in the tier, besides the one in flight."
+    )
+    capacity_bytes: ByteCount | None = Field(
+        None,
+        description="Capacity in bytes: of one node for tiers in the nodes, otherwise of the whole tier. "
+        "Default: host memory or NVMe of the node; otherwise the fit is not judged.",
+    )
+    loss_domain: LossDomain | None = Field(
+        None,
+        description="Smallest failure that takes the copies with it. "
+        "Default: node for host-memory and local-nvme, rack for peer-memory, otherwise site.",
+    )
+    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Fraction of all failures that the copies survive. "
+        "Default: from reliability.components and loss_domain.",
+    )
+    storage: Storage | None = Field(
+        None,
+        description="Rates of the tier. "
+        "Default: of the GPU's link for host-memory, of the compute network for peer-memory; others need them.",
+    )
+    cost_per_terabyte: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = Field(
+        None, description="Price of one terabyte (10^12 bytes) stored, in any currency. Default: no cost is computed."
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.storage is None and self.kind not in MEMORY_KINDS:
+            raise broken_rule(f"needs the rates of a {self.kind}", "give storage.profile or storage.preset")
+        if self.kind == "peer-memory" and self.num_copies < 2:
+            raise broken_rule("must have replicas of 2 or more with kind peer-memory", "use host-memory for one copy")
+        if self.kind == ARCHIVE and self.mode == "sync":
+            raise broken_rule("must not be sync behind the main storage", "remove mode: saves to it are async")
+        if self.kind == "host-memory" and self.num_copies > 1:
+            raise broken_rule("must have replicas 1 with kind host-memory", "use peer-memory for more")
+        return self
+
+    @property
+    def num_copies(self) -> int:
+        """Number of copies of a checkpoint that the tier keeps."""
+        return self.replicas or (2 if self.kind == "peer-memory" else 1)
+
+    @property
+    def domain(self) -> LossDomain:
+        """Loss domain of the tier: the smallest failure that takes its copies with it."""
+        return self.loss_domain or LOSS_DOMAIN_OF_KIND[self.kind]
+
+
+def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
+    """Refuse tiers out of order, as a validator does.
+
+    Raises PydanticCustomError.
+    """
+    front = [tier for tier in tiers if tier.kind != ARCHIVE]
+    behind = [tier for tier in tiers if tier.kind == ARCHIVE]
+    if tiers != (*front, *behind):
+        raise broken_rule("has a tier after an object-store", "put object stores last")
+    _check_front_intervals(front, interval_seconds)
+    if behind and behind[0].interval_seconds < interval_seconds:
+        raise broken_rule(
+            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
+            f"{interval_seconds:g} s of the main storage",
+            "give it the same interval_seconds or a longer one",
+        )
+    _check_survival(front)
+
+
+def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> None:
+    """Refuse intervals that do not grow, each by a whole factor, from tier to tier up to the main storage."""
+    intervals = [tier.interval_seconds for tier in front]
+    if intervals != sorted(set(intervals)):
+        raise broken_rule("must have tiers in the order of their intervals", "put the shortest interval first")
+    if front and intervals[-1] >= interval_seconds:
+        raise broken_rule(
+            f"has a {front[-1].kind} tier with an interval of {intervals[-1]:g} s, not below the "
+            f"{interval_seconds:g} s of the main storage",
+            "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
+        )
+    for before, after in pairwise((*intervals, interval_seconds)):
+        if is_whole(after / before):  # a slower save is one of the faster ones, from whose copy it drains
+            continue
+        below = math.floor(after / before) * before
+        near = [f"{seconds:g} s" for seconds in (below, below + before) if seconds > before]
+        raise broken_rule(
+            f"has an interval of {after:g} s behind a tier with one of {before:g} s, of which it is no whole multiple",
+            f"give it {' or '.join(near)}",
+        )
+
+
+def is_whole(ratio: float) -> bool:
+    """Whether a ratio of intervals is a whole number, but for rounding.
+
+    >>> is_whole(0.3 / 0.1), is_whole(1.5)
+    (True, False)
+    """
+    return abs(ratio - round(ratio)) <= ROUNDING * ratio
+
+
+def _check_survival(front: Sequence[Tier]) -> None:
+    """Refuse a tier in front that survives fewer failures than the one before, as far as they say."""
+    fractions = [tier.recovered_fraction for tier in front if tier.recovered_fraction is not None]
+    domains = [LOSS_DOMAINS.index(tier.domain) for tier in front]
+    if fractions != sorted(fractions) or (not fractions and domains != sorted(domains)):
+        raise broken_rule(
+            "has a tier with a longer interval that survives fewer failures than the tier before it",
+            "remove it, or correct recovered_fraction or loss_domain",
+        )
+
 
 _INTERVAL_SOURCE = "4 h, quoted by VAST Data 2024"
 
@@ -26,10 +189,22 @@ class Checkpoint(CheckpointFiles):
         json_schema_extra={"source": _INTERVAL_SOURCE},
         description=f"Seconds from the start of one checkpoint to the start of the next. Default: {_INTERVAL_SOURCE}.",
     )
+    interval_steps: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+        None,
+        description="Optimizer steps from one checkpoint to the next, as training configs say it. It counts where "
+        "interval_seconds is open: as many times training.step_seconds, or the computed time of a step. "
+        "Default: interval_seconds says it.",
+    )
     staging_bytes: ByteCount | None = Field(
         None,
         description="Max bytes of its share that one writing rank keeps in host memory while an asynchronous save "
         "drains. The rest of the share waits for room, and training with it. Default: the whole share fits.",
+    )
+    cached_plans: bool | None = Field(
+        None,
+        description="Whether saves reuse the plans of the save before, as with --ckpt-assume-constant-structure of "
+        "Megatron-LM and enable_plan_caching of PyTorch. Without effect in formats that make no plans. "
+        "Default: not known, so the middle of the times with and without counts.",
     )
     drain_survives: tuple[DrainDomain, ...] | None = Field(
         None,
@@ -78,6 +253,12 @@ class Checkpoint(CheckpointFiles):
     def front_tiers(self) -> tuple[Tier, ...]:
         """Tiers that are saved to more often than the main storage, the most frequent first."""
         return tuple(tier for tier in self.tiers if tier.kind != ARCHIVE)
+
+    @property
+    def copies_to_host(self) -> bool:
+        """Whether any save first copies from GPUs to host memory: an asynchronous one, or one into memory of hosts."""
+        is_async = any(mode == "async" for mode in (self.mode, *(tier.mode for tier in self.front_tiers)))
+        return is_async or any(tier.kind in MEMORY_KINDS for tier in self.front_tiers)
 
     @property
     def archives(self) -> tuple[Tier, ...]:

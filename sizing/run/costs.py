@@ -6,27 +6,26 @@ from collections.abc import Sequence
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
-from sizing.run.goodput.interval import Interval
-from sizing.run.recovery.recovery import Recovery
+from sizing.run.interval import Interval
+from sizing.run.recovery import Recovery
 from sizing.run.retention import Capacity
-from sizing.run.tiers.rows import TierRow
+from sizing.run.tier_rows import TierRow
+from sizing.run.workload import CheckpointWorkload
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
+from sizing.strict_model import StrictModel
 from sizing.units import BYTES_PER_GIGABYTE, BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
 
 _Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
 
 
-class Costs(BaseModel):
+class Costs(StrictModel):
     """Prices, all in one currency."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     per_terabyte: _Price | None = Field(
         None, description="Price of one terabyte (10^12 bytes) of usable capacity. Default: not priced."
@@ -96,19 +95,19 @@ def cost_of(
     tiers: Sequence[TierRow],
     interval: Interval,
     recovery: Recovery | None,
-    demands: Demands,
+    workload: CheckpointWorkload,
 ) -> Cost | None:
     """What the storage, its tiers, and the GPU time lost over the run cost; None without prices."""
     if costs is None:
         return None
-    rate = profile.write_bytes_per_second if profile else None
+    rate = profile.write.file_system_bytes_per_second if profile else None
     goodput = interval.goodput_at_interval_fraction
     lost = (
         None
         if goodput is None or costs.run_seconds is None
         else lost_gpu_hours(
             goodput,
-            num_gpus=demands.num_gpus,
+            num_gpus=workload.num_gpus,
             run_seconds=costs.run_seconds,
             num_spare_gpus=recovery.num_spare_gpus if recovery else 0,
         )
@@ -118,24 +117,20 @@ def cost_of(
         "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, BYTES_PER_GIGABYTE)),
         "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
     }
-    amounts = {name: _amount(price, amount) for name, (price, amount) in priced.items() if price is not None}
+    amounts: dict[str, Numbers | None] = {
+        name: None if amount is None else np.multiply(price, amount)
+        for name, (price, amount) in priced.items()
+        if price is not None
+    }
     of_tiers = [row.cost for row in tiers if row.cost is not None]
     if of_tiers:
         amounts["tiers"] = sum(of_tiers, start=0.0)
+    known = [amount for amount in amounts.values() if amount is not None]
     return Cost.of(
         capacity=amounts.get("capacity"),
         bandwidth=amounts.get("bandwidth"),
         tiers=amounts.get("tiers"),
         lost_gpu_hours=lost,
         lost_gpu_time=amounts.get("lost_gpu_time"),
-        total=_total(list(amounts.values())),
+        total=sum(known, start=0.0) if len(known) == len(amounts) else None,
     )
-
-
-def _amount(price: Numbers, amount: Numbers | None) -> Numbers | None:
-    return None if amount is None else np.multiply(price, amount)
-
-
-def _total(amounts: list[Numbers | None]) -> Numbers | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known, start=0.0) if len(known) == len(amounts) else None

@@ -1,38 +1,45 @@
-"""From demands and the rest of a Scenario to every figure of the run, for one answer or a million rows."""
+"""From workload and the rest of a Scenario to every figure of the run, for one answer or a million rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import Field
 
+from sizing.frameworks.framework import Deletion
 from sizing.layout import WritersOnNodes
 from sizing.provenance import Assumption
-from sizing.run.capacity_over_time import CapacityAt, capacity_over_time
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
-from sizing.run.demands.demands import Demands
-from sizing.run.export.exported import Exported, export_warnings, exported
+from sizing.run.export import Exported, export_of, export_warnings
+from sizing.run.failure_process import FailureProcess, Shares
 from sizing.run.failures import Reliability, failure_warnings
-from sizing.run.goodput.course import Course
-from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
-from sizing.run.goodput.levels import Level
-from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
-from sizing.run.goodput.shares import Shares
-from sizing.run.recovery.recovery import Recovery, recovery_of, recovery_warnings
+from sizing.run.interval import (
+    Interval,
+    Overhead,
+    interval_of,
+    interval_warnings,
+    overhead_of,
+    overhead_warnings,
+    with_best_intervals,
+)
+from sizing.run.levels import Level
+from sizing.run.recovery import Recovery, failure_process_of, recovery_of, recovery_warnings
+from sizing.run.reduction_effect import ReductionEffect, reduction_effect_of, reduction_warnings
 from sizing.run.required import Required, required_of, required_warnings
-from sizing.run.restore.restore import Restore, restore_warnings
-from sizing.run.retention import Capacity, Retention, capacity_of
-from sizing.run.saving import Saving, course_over, saving_of
-from sizing.run.savings import Savings, savings_of, savings_warnings
-from sizing.run.stall import staging_warnings, stall_assumptions
+from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.retention import Capacity, CapacityAt, Retention, capacity_of, capacity_over_time, retention_warnings
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tiers.drains import drain_assumptions
-from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
-from sizing.run.write import Write, write_warnings
+from sizing.run.tier_rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers import TierLevel, drain_assumptions
+from sizing.run.timing import Timing, timing_of
+from sizing.run.workload import CheckpointWorkload
+from sizing.run.write import Write, staging_warnings, stall_assumptions, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
+from sizing.strict_model import StrictModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,11 @@ class RunInputs:
     retention: Retention
     targets: Targets
     costs: Costs | None = None
+    deletion: Deletion = "after-save"
 
 
-class RunReport(BaseModel):
+class RunReport(StrictModel):
     """The blocks of the report that come after the layout."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
     restore: Restore = Field(description="What a restart reads, and how long that takes.")
@@ -70,7 +76,7 @@ class RunReport(BaseModel):
     tiers: list[TierRow] = Field(
         description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
     )
-    reduction: Savings | None = Field(
+    reduction: ReductionEffect | None = Field(
         description="Saves of less than everything beside saves of everything. Null without checkpoint.reduction."
     )
     export: Exported | None = Field(description="What checkpoint.export writes beside the checkpoint. Null without it.")
@@ -89,86 +95,104 @@ class RunReport(BaseModel):
 class RunFigures:
     """The blocks, with arrays for numbers where the inputs have arrays, and what the goodput rests on.
 
-    That are the levels of saving and the course over them; none where write times or failures are not known.
+    That are the tiers that failures are recovered from, and the failure process over them: none where write times are
+    not known, and no process where failures are not.
     """
 
     report: RunReport
-    levels: tuple[Level, ...]
-    course: Course | None = None
+    levels: tuple[TierLevel, ...]
+    process: FailureProcess | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """What saves and restores take, of the mean and of the longest save, and which targets they meet."""
+class JudgedTiming:
+    """The times of saves and restores, of the mean and of the longest save, and which targets they meet."""
 
-    saving: Saving
-    longest: Saving
+    timing: Timing
+    longest: Timing
     targets: list[TargetCheck]
 
     @property
     def effective_interval_seconds(self) -> Numbers | None:
         """How often the main storage is saved to; None where write times are not known."""
-        return next((one.effective_interval_seconds for one in self.saving.saved if one.tier is None), None)
+        return self.timing.main.interval_seconds if self.timing.main else None
 
 
-def saved(demands: Demands, inputs: RunInputs) -> Saved:
+def judge_targets(workload: CheckpointWorkload, inputs: RunInputs) -> JudgedTiming:
     """What decides the targets: about half of the work of `evaluate`, for a search that asks for no more."""
-    saving = _saving_of(demands, inputs)
-    longest = _saving_of(demands.longest, inputs) if demands.longest else saving
-    found = saving.of_targets | longest.of_one_save
-    return Saved(saving, longest, check_targets(inputs.targets, found, bounded=saving.bounded_targets))
+    timing = _timing(workload, inputs)
+    longest = _timing(workload.longest, inputs) if workload.longest else timing
+    figures = timing.of_targets | longest.of_one_save
+    return JudgedTiming(timing, longest, check_targets(inputs.targets, figures, bounded=timing.bounded_targets))
 
 
-def _saving_of(demands: Demands, inputs: RunInputs) -> Saving:
-    return saving_of(demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability)
+def _timing(workload: CheckpointWorkload, inputs: RunInputs) -> Timing:
+    return timing_of(workload, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability)
 
 
-def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
+def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
     """Times, cost to the run, required rates and capacity.
 
     `Scenario.run_inputs` gives the inputs of one answer; `figures.with_arrays` sets arrays in a Scenario first.
     Which fields are None, the modes and the tiers must be the same for all rows.
     """
     checkpoint, profile, reliability, targets = inputs.checkpoint, inputs.profile, inputs.reliability, inputs.targets
-    found = saved(demands, inputs)
-    saving, effective = found.saving, found.effective_interval_seconds
-    whole = _saving_of(demands.whole, inputs) if demands.whole else None
-    levels, course = saving.levels, saving.course
-    best = best_levels(levels, mtbf_seconds=course.rollback_mtbf_seconds) if course else []
+    judged = judge_targets(workload, inputs)
+    timing, effective = judged.timing, judged.effective_interval_seconds
+    whole = _timing(workload.whole, inputs) if workload.whole else None
+    levels, process = timing.levels, timing.process
+    best = _at_best_intervals(levels, process, reliability=reliability, workload=workload)
     interval = interval_of(
         levels,
         best=best,
-        mtbf_seconds=saving.mtbf_seconds,
-        course=course,
-        best_course=course_over(best, reliability=reliability, demands=demands),
+        mtbf_seconds=timing.mtbf_seconds,
+        process=process,
+        best_process=failure_process_of(best, reliability=reliability, workload=workload),
         interval_seconds=checkpoint.interval_seconds,
         effective_interval_seconds=effective,
-        leaves_out_restore=saving.leaves_out_restore,
+        leaves_out_restore=timing.leaves_out_restore,
     )
-    recovery = recovery_of(course, reliability=reliability, demands=demands, levels=levels)
-    overhead = overhead_of(saving.stalled_fraction, interval, targets)
+    recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
     period = checkpoint.interval_seconds if effective is None else effective
     num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0
-    capacity = capacity_of(inputs.retention, demands=demands, interval_seconds=period, num_exports=num_exports)
-    tiers = tier_rows(saving.saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes)
+    capacity = capacity_of(
+        inputs.retention,
+        workload=workload,
+        interval_seconds=period,
+        num_exports=num_exports,
+        deletion=inputs.deletion,
+    )
+    run_seconds = inputs.retention.run_seconds
+    if run_seconds is None and inputs.costs:
+        run_seconds = inputs.costs.run_seconds
+    tiers = tier_rows(
+        timing.tiers, best=best, process=process, workload=workload, main_stored_bytes=capacity.capacity_bytes
+    )
     report = RunReport.model_construct(
-        write=saving.write,
-        restore=saving.restore,
-        overhead=overhead,
+        write=write_of(timing.save, workload=workload, checkpoint=checkpoint),
+        restore=restore_of(
+            timing.restore,
+            workload=workload,
+            strategy=checkpoint.restore,
+            profile=profile,
+            write_seconds=timing.save.seconds if timing.save else None,
+        ),
+        overhead=overhead_of(timing.stalled_fraction, interval, targets),
         interval=interval,
-        shares=saving.shares,
+        shares=timing.shares,
         recovery=recovery,
-        required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
+        required=required_of(
+            targets, workload=workload, profile=profile, checkpoint=checkpoint, reliability=reliability
+        ),
         tiers=tiers,
-        targets=found.targets,
-        reduction=savings_of(saving, whole, found.longest, demands=demands, checkpoint=checkpoint, profile=profile),
-        export=exported(checkpoint.export, saving.exports, profile, demands=demands, interval_seconds=period),
+        targets=judged.targets,
+        reduction=reduction_effect_of(
+            timing, whole, judged.longest, workload=workload, checkpoint=checkpoint, profile=profile
+        ),
+        export=export_of(checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=period),
         capacity=capacity,
         capacity_over_time=capacity_over_time(
-            capacity,
-            inputs.retention,
-            interval_seconds=period,
-            run_seconds=_run_seconds(inputs),
+            capacity, inputs.retention, interval_seconds=period, run_seconds=run_seconds
         ),
         cost=cost_of(
             inputs.costs,
@@ -177,35 +201,53 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
             tiers=tiers,
             interval=interval,
             recovery=recovery,
-            demands=demands,
+            workload=workload,
         ),
     )
-    return RunFigures(report, tuple(levels), course)
+    return RunFigures(report, tuple(levels), process)
 
 
-def _run_seconds(inputs: RunInputs) -> Numbers | None:
-    """How long the run is: as retention says it, else as costs do."""
-    if inputs.retention.run_seconds is not None:
-        return inputs.retention.run_seconds
-    return inputs.costs.run_seconds if inputs.costs else None
+def _at_best_intervals(
+    levels: Sequence[Level],
+    process: FailureProcess | None,
+    *,
+    reliability: Reliability | None,
+    workload: CheckpointWorkload,
+) -> Sequence[Level]:
+    """The levels at their best intervals; none where failures are not known."""
+    if process is None:
+        return []
+
+    def goodput(of_levels: Sequence[Level]) -> Numbers:
+        other = failure_process_of(of_levels, reliability=reliability, workload=workload)
+        return np.nan if other is None else other.goodput_fraction
+
+    return with_best_intervals(
+        levels,
+        mtbf_seconds=process.rollback_mtbf_seconds,
+        others_per_second=process.others_per_second,
+        goodput=goodput,
+    )
 
 
-def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:
+def run_assumptions(workload: CheckpointWorkload, inputs: RunInputs) -> Iterator[Assumption]:
     """What the figures rest on that neither the scenario nor its defaults state."""
-    yield from stall_assumptions(inputs.profile, demands=demands, checkpoint=inputs.checkpoint)
-    yield from drain_assumptions(inputs.checkpoint, inputs.reliability, demands=demands)
-    yield from demands.assumptions
+    yield from stall_assumptions(inputs.profile, workload=workload, checkpoint=inputs.checkpoint)
+    yield from drain_assumptions(inputs.checkpoint, inputs.reliability, workload=workload)
+    yield from workload.assumptions
 
 
-def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: WritersOnNodes) -> Iterator[str]:
+def run_warnings(
+    run: RunReport, inputs: RunInputs, *, workload: CheckpointWorkload, layout: WritersOnNodes
+) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout)
     if run.write is not None:
         waits = run.write.stalled_by_staging_seconds
-        yield from staging_warnings(waits, demands=demands, checkpoint=inputs.checkpoint)
-    yield from restore_warnings(run.restore, inputs.profile, demands=demands)
+        yield from staging_warnings(waits, workload=workload, checkpoint=inputs.checkpoint)
+    yield from restore_warnings(run.restore, inputs.profile, workload=workload)
     yield from failure_warnings(
-        inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
+        inputs.reliability, num_gpus=workload.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
     )
     yield from recovery_warnings(run.recovery)
     yield from interval_warnings(
@@ -213,6 +255,7 @@ def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout:
     )
     yield from tier_warnings(run.tiers)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
-    yield from savings_warnings(run.reduction)
+    yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)
-    yield from required_warnings(run.required, run.targets, demands=demands, checkpoint=inputs.checkpoint)
+    yield from retention_warnings(inputs.retention, inputs.deletion)
+    yield from required_warnings(run.required, run.targets, workload=workload, checkpoint=inputs.checkpoint)

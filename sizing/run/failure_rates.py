@@ -6,23 +6,22 @@ import functools
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.storage.transfer import Numbers
+from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY, seconds_text
 
 GPUS_PER_NODE = 8
-"""Of every cluster whose rate is published; rates of nodes with others are taken per GPU."""
+"""GPUs in a node of every cluster whose rate is published; the rate of a node with more or fewer is taken per GPU."""
 
 MUCH_SMALLER = 2
 """How many times smaller than the jobs of a rate a job is when the rate is doubted. A choice."""
 
 
-class ObservedMttf(BaseModel):
+class ObservedMttf(StrictModel):
     """The time between failures that jobs of one size were seen to have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     job_gpus: Annotated[int, Field(ge=1)] = Field(description="GPUs of each of those jobs.")
     mttf_seconds: Annotated[float, Field(gt=0)] = Field(description="Mean seconds to a failure, as measured.")
@@ -71,22 +70,20 @@ def rate_named(name: str) -> PublishedRate:
 
 
 def rate_warnings(name: str, *, num_gpus: int) -> Iterator[str]:
-    """Where a rate of large jobs is taken for a small one."""
+    """Warn where a rate of large jobs is taken for a small one, with what small jobs were seen to have.
+
+    Of another cluster where that is not published of the cluster of the rate.
+    """
     rate = rate_named(name)
     if num_gpus * MUCH_SMALLER > rate.from_job_gpus:
         return
+    watched = rate if rate.observed else next(other for other in published_rates().values() if other.observed)
+    times = [
+        f"at {jobs.job_gpus:,} GPUs once in {seconds_text(jobs.mttf_seconds)}, where the rate gives "
+        f"{seconds_text(float(watched.job_mtbf_seconds(num_gpus=jobs.job_gpus)))}"
+        for jobs in watched.observed
+    ]
     yield (
         f"reliability.preset {rate.name} is the rate of jobs from {rate.from_job_gpus:,} GPUs on, and this one has "
-        f"{num_gpus:,}. Small jobs may fail more often: {_evidence(rate)}"
+        f"{num_gpus:,}. Small jobs may fail more often: on {watched.name} they did, {'; '.join(times)}"
     )
-
-
-def _evidence(rate: PublishedRate) -> str:
-    """What small jobs were seen to have beside what the rate says of them; of another cluster where that is known."""
-    seen = rate if rate.observed else next(other for other in published_rates().values() if other.observed)
-    told = [
-        f"at {one.job_gpus:,} GPUs once in {seconds_text(one.mttf_seconds)}, where the rate gives "
-        f"{seconds_text(float(seen.job_mtbf_seconds(num_gpus=one.job_gpus)))}"
-        for one in seen.observed
-    ]
-    return f"on {seen.name} they did, {'; '.join(told)}"

@@ -1,27 +1,115 @@
-"""The `reliability` block of a Scenario: how often the job is interrupted, and what that takes."""
+"""The `reliability` block of a Scenario: how often the job is interrupted, and what each interruption takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.catalog_file import catalog_name
 from sizing.errors import broken_rule, require_one_of
+from sizing.frameworks.framework import COLLECTIVE_TIMEOUT_SECONDS, HUNG_FRACTION, mean_detection_seconds
 from sizing.ranges import plausible_range
 from sizing.run.failure_rates import published_rates, rate_named, rate_warnings
-from sizing.run.interruptions import (
-    DEFAULT_STRATEGY,
-    TAKE_SPARES,
-    DataSkip,
-    Preemption,
-    Shrink,
-    Spares,
-    StrategyName,
-)
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
+from sizing.strict_model import StrictModel
+from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds, percent_text, seconds_text
+
+StrategyName = Literal["restart", "spares", "peers", "shrink"]
+"""Each names a strategy of `recovery_strategies`."""
+
+DEFAULT_STRATEGY: StrategyName = "restart"
+"""What frameworks do by themselves."""
+
+TAKE_SPARES: frozenset[StrategyName] = frozenset({"spares", "peers"})
+"""Strategies in which a node of the reserve may take the place of a failed one."""
+
+MAX_SPARES = 10_000
+"""Far more than any job keeps: larger numbers are slips."""
+
+
+class Spares(StrictModel):
+    """Nodes that stand idle beside the job to take the place of failed ones."""
+
+    num: Annotated[int, Field(ge=1, le=MAX_SPARES)] = Field(description="Nodes that stand ready beside the job.")
+    swap_seconds: Seconds | None = Field(
+        None,
+        description="Seconds from detection until the processes read the state, a spare in the failed node's place. "
+        "Default: relaunch_seconds.",
+    )
+
+
+class Shrink(StrictModel):
+    """How groups that hold the whole state go on without one of them."""
+
+    min_groups: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        1, description="Groups below which training stops until one is back."
+    )
+    regroup_seconds: Seconds = Field(
+        description="Seconds from detection until the other groups train on: a quorum, and their links made anew."
+    )
+    keeps_batch: bool = Field(
+        True,
+        description="Whether the global batch stays: the groups that are left take the microbatches of the lost one. "
+        "Otherwise it shrinks with the groups; tokens per second are the same.",
+    )
+
+
+class Preemption(StrictModel):
+    """How often the job loses all its nodes to others, as spot capacity does, and when it gets them back."""
+
+    per_hour: Annotated[float, Field(ge=1e-9, le=1e3, allow_inf_nan=False)] = Field(
+        description="Mean preemptions of the job per hour that it has its nodes, beside failures."
+    )
+    notice_seconds: Seconds = Field(
+        0.0,
+        json_schema_extra={"source": "no notice"},
+        description="Seconds from the notice until the nodes are gone. A save that ends within them loses no work.",
+    )
+    capacity_wait_seconds: Seconds = Field(
+        description="Mean seconds until there are nodes again; processes start after that."
+    )
+
+    @property
+    def per_second(self) -> float:
+        """Mean preemptions per second that the job has its nodes."""
+        return self.per_hour / SECONDS_PER_HOUR
+
+
+class DataSkip(StrictModel):
+    """How long the data loader takes to skip what was trained on already, where it cannot seek."""
+
+    seconds: PositiveSeconds | None = Field(
+        None, description="Seconds that skipping takes on a resume. Default: from num_batches and batches_per_second."
+    )
+    num_batches: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = Field(
+        None, description="Batches that are skipped, as a mean over resumes. Required with batches_per_second."
+    )
+    batches_per_second: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
+        None, description="Batches per second that the loader passes over. Required with num_batches."
+    )
+
+    @model_validator(mode="after")
+    def _says_one_way(self) -> Self:
+        both = (self.num_batches is not None, self.batches_per_second is not None)
+        if both != ((self.seconds is None),) * 2:
+            raise broken_rule(
+                "must have seconds alone, or num_batches and batches_per_second", "give one of the two ways"
+            )
+        return self
+
+    @property
+    def skipping_seconds(self) -> float:
+        """Seconds that skipping takes on a resume.
+
+        >>> DataSkip(num_batches=5000, batches_per_second=100).skipping_seconds
+        50.0
+        """
+        if self.num_batches is None or self.batches_per_second is None:
+            return 0.0 if self.seconds is None else self.seconds  # may be an array, which has no truth
+        return self.num_batches / self.batches_per_second
+
 
 LossDomain = Literal["process", "node", "rack", "job", "site"]
 LOSS_DOMAINS: tuple[LossDomain, ...] = ("process", "node", "rack", "job", "site")
@@ -38,10 +126,8 @@ _WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "comp
 _EXACTLY_ONE = f"Give exactly one of {', '.join(_WAYS)}."
 
 
-class Component(BaseModel):
+class Component(StrictModel):
     """Parts of one kind, any of which stops the job: GPUs, nodes, switches."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=100)] = Field(
         description="What fails, such as GPU or rack switch; a label for the reader."
@@ -68,17 +154,16 @@ class Component(BaseModel):
         return self
 
     def failures_per_second(self, *, num_nodes: int, num_gpus: int) -> Numbers:
-        """Of all of them together."""
+        """Failures per second of all these parts of a job together."""
         number = self.count * {"job": 1, "node": num_nodes, "gpu": num_gpus}[self.per]
         if self.mtbf_seconds is not None:
             return number / self.mtbf_seconds
-        return number * (self.failures_per_hour or 0.0) / SECONDS_PER_HOUR
+        per_hour = 0.0 if self.failures_per_hour is None else self.failures_per_hour  # may be an array, without a truth
+        return number * per_hour / SECONDS_PER_HOUR
 
 
-class Reliability(BaseModel):
+class Reliability(StrictModel):
     """How often the job fails, by one of five ways to say it, and what an interruption takes beside the lost work."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     failures_per_node_day: _Rate | None = Field(
         None,
@@ -101,10 +186,16 @@ class Reliability(BaseModel):
         description=f"Name of a published failure rate; `ckpt-size failure-rates` lists them. {_EXACTLY_ONE}",
     )
     detection_seconds: Seconds = Field(
-        _DETECTION.midpoint,
-        json_schema_extra={"source": _DETECTION.reason},
-        description="Seconds from a failure until it is noticed. "
-        f"Default: {_DETECTION.midpoint:g}, midpoint of {_DETECTION.low:g} to {_DETECTION.high:g}.",
+        mean_detection_seconds(COLLECTIVE_TIMEOUT_SECONDS),
+        json_schema_extra={
+            "source": f"{percent_text(HUNG_FRACTION)} of failures hang until a collective times out after "
+            f"{seconds_text(COLLECTIVE_TIMEOUT_SECONDS)}, the others end a process, which is noticed at once: "
+            f"{_DETECTION.source}"
+        },
+        description="Seconds from a failure until it is noticed, the mean of failures. "
+        f"Default: {percent_text(HUNG_FRACTION)} of the framework's timeout of a collective, as so many hang: "
+        f"{mean_detection_seconds(COLLECTIVE_TIMEOUT_SECONDS):g} with 10 min, {mean_detection_seconds(1800):g} with "
+        f"deepspeed's 30 min, {mean_detection_seconds(100):g} with torchtitan's 100 s.",
     )
     relaunch_seconds: Seconds = Field(
         _RELAUNCH.midpoint,
@@ -193,7 +284,7 @@ class Reliability(BaseModel):
         return series_mtbf_seconds(*rates)
 
     def recovery_seconds(self, reading_seconds: Numbers) -> Numbers:
-        """From a failure until training goes on: R. `reading_seconds` is what the restore takes."""
+        """Time R from a failure until training goes on, of which `reading_seconds` are the restore."""
         if self.restart_seconds is not None:
             return self.detection_seconds + self.restart_seconds
         return seconds_before_reading(self) + reading_seconds
@@ -210,12 +301,12 @@ class Reliability(BaseModel):
 
     @property
     def skipping_seconds(self) -> float:
-        """Of a resume, after the restore: the data that was trained on already."""
+        """Seconds of each resume in which the loader skips data that was trained on already, after the restore."""
         return 0.0 if self.data_skip is None else self.data_skip.skipping_seconds
 
     @property
     def start_seconds(self) -> Numbers:
-        """From detection until the processes read: the relaunch, or the swap of a spare; 0 in a measured restart."""
+        """Time from detection until the processes read: of a relaunch or a spare's swap; 0 in a measured restart."""
         if self.restart_seconds is not None:
             return 0.0
         swap = self.reserve.swap_seconds if self.reserve else None

@@ -1,4 +1,9 @@
-"""A block of the report whose numbers may be arrays: one answer and a sweep fill the same fields."""
+"""A block of the report whose numbers may be arrays: one answer and a sweep fill the same fields.
+
+A sweep shows any figure of the report by its dotted path, for up to ten million rows. So a block is made of arrays too,
+which pydantic cannot validate; records of arrays beside the blocks would state each of their fields twice. What blocks
+are made of, such as `write.SaveTimes` and `tiers.TierLevel`, has types for both.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,20 @@ from collections.abc import Mapping
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+
+from sizing.field_paths import with_field
+from sizing.strict_model import StrictModel
 
 _Block = TypeVar("_Block", bound=BaseModel)
 _NUMPY = (np.generic, np.ndarray)
 
 
-class Figures(BaseModel):
+class Figures(StrictModel):
     """A block of the report. `of` fills it with numbers, or with arrays that broadcast together.
 
-    What a report says as None, an array says as NaN. Arrays are not validated, and a block that holds one is not
-    for printing.
+    What a report says as None, an array says as NaN. A block that holds an array is not for printing.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
@@ -51,13 +56,5 @@ def with_arrays(block: _Block, arrays: Mapping[str, Any]) -> _Block:
     array([1., 2.])
     """
     for path, values in arrays.items():
-        block = _with(block, path.split("."), np.asarray(values, dtype=np.float64))
+        block = with_field(block, path, np.asarray(values, dtype=np.float64))
     return block
-
-
-def _with(block: Any, path: list[str], values: Any) -> Any:
-    name, *rest = path
-    if isinstance(block, tuple):
-        index = int(name)
-        return (*block[:index], _with(block[index], rest, values), *block[index + 1 :])
-    return block.model_copy(update={name: _with(getattr(block, name), rest, values) if rest else values})

@@ -1,29 +1,30 @@
-"""Host memory that saving needs: what is gathered or staged there before it is written."""
+"""Host memory of a node: what saves gather and stage there, and what the loaders of a restore hold."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import LaidOut
-from sizing.run.checkpoint import Checkpoint
-from sizing.run.tier import MEMORY_KINDS
+from sizing.layout import CheckpointLayout, Parallelism
+from sizing.run.checkpoint import MEMORY_KINDS, Checkpoint
+from sizing.run.read_plan import ReadPlan
+from sizing.strict_model import StrictModel
 from sizing.units import decimal_bytes_text
 
 
-class HostMemory(BaseModel):
-    """The `host_memory` block of the report, of the fullest writing node."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class HostMemory(StrictModel):
+    """The `host_memory` block of the report, of the fullest writing node and of one that restores."""
 
     gathered_bytes: int = Field(
         description="Max bytes of other ranks' state that the node's writers gather before they write."
     )
     staged_bytes: int = Field(
-        description="Max bytes copied from the node's GPUs and kept until they have drained: for each of its writers "
-        "the whole share, or checkpoint.staging_bytes where that is less."
+        description="Max bytes copied from the node's GPUs and kept until they are written. For each of its writers "
+        "the whole share, or checkpoint.staging_bytes where that is less. 0 with mode sync, except in torch-dist, "
+        "which copies the whole share in both modes."
     )
     tier_bytes: int = Field(
         0, description="Bytes that tiers in memory keep on the node, copies from its peers included."
@@ -37,81 +38,167 @@ class HostMemory(BaseModel):
         0,
         description="Bytes of state and activations that training.offload keeps there all the time; 0 without offload.",
     )
+    restore_bytes: int = Field(
+        0,
+        description="Max bytes that the node's ranks hold of what they read in a restore, all of them at once. Whole "
+        "files where they are pickled, with DCP two tensors as they stand in the files, with Orbax what is in flight. "
+        "0 where tensors are read one by one and only a number of parameters is given.",
+    )
     node_bytes: int | None = Field(description="Host memory of one node, in bytes. Null when the node does not say.")
-    fits: bool | None = Field(description="Whether all of it together fits the host memory. Null when that is unknown.")
+    fits: bool | None = Field(
+        description="Whether all that a save needs fits the host memory. Null when that is unknown."
+    )
+    fits_restore: bool | None = Field(
+        None,
+        description="Whether what a restore needs fits the host memory, beside offloaded_bytes. "
+        "Null when that is unknown.",
+    )
 
     @property
     def needed_bytes(self) -> int:
-        """Beside what the training itself takes, but for what it offloads."""
+        """Host memory that saves and offloaded state need together, beside what the training itself takes."""
         return self.saving_bytes + self.offloaded_bytes
 
     @property
+    def restoring_bytes(self) -> int:
+        """Host memory that a restore needs: the state that stays there, and what loaders hold beside it."""
+        return self.restore_bytes + self.offloaded_bytes
+
+    @property
     def saving_bytes(self) -> int:
-        """Of saves alone."""
+        """Host memory that saves alone need."""
         return self.gathered_bytes + self.staged_bytes + self.tier_bytes + self.delta_base_bytes
 
 
 def host_memory(
-    laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint, offloaded_bytes: int = 0
+    checkpoint_layout: CheckpointLayout,
+    parallelism: Parallelism,
+    *,
+    node: ResolvedNode,
+    checkpoint: Checkpoint,
+    plan: ReadPlan,
+    offloaded_bytes: int = 0,
 ) -> HostMemory:
-    """What one node's ranks gather, stage and keep, beside what training keeps there.
+    """What one node's ranks gather, stage, keep and read, beside what training keeps there.
 
-    What lies there already is staged all the same: the next step changes it while a save drains.
+    What lies there already is staged all the same: the next step changes it while a save drains. `parallelism` are
+    the degrees that save, and a restore reads as `plan` says.
 
     Gathered is the largest file that is gathered x the max writers on a node; where each rank gathers what its replicas
     divide, the state of the fullest rank x the ranks of a node.
 
     Asynchronous saving stages what each of them writes, once, up to its budget: the next save waits until the last one
-    has drained. A tier in memory keeps its checkpoints, of which one is in flight, and is drained from. Deltas are made
-    from the whole state of an earlier save to the main storage, which each writer keeps beside all this.
+    has drained. Formats that write from copies stage the whole share in each save. A tier in memory keeps its
+    checkpoints, of which one is in flight, and is drained from. Deltas are made from the whole state of an earlier save
+    to the main storage, which each writer keeps beside all this.
+
+    A restore holds `HostLoading.held_bytes` of the fullest rank x the reading ranks of a node.
     Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
     pull request 8469; an upper estimate where the writers' files differ.
     """
-    max_writers = laid_out.on_nodes.max_writers_per_node
-    gathered, capacity = _gathered_bytes(laid_out), node.spec.host_memory_bytes
-    written = max_writers * laid_out.on_nodes.max_rank_bytes
+    max_writers, share = checkpoint_layout.on_nodes.max_writers_per_node, checkpoint_layout.on_nodes.max_rank_bytes
+    gathered, capacity = _gathered_bytes(checkpoint_layout), node.spec.host_memory_bytes
+    written = max_writers * share
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
-    staged = _staged_bytes(laid_out, checkpoint) if checkpoint.mode == "async" and not kept else 0
+    staged = 0
+    if checkpoint.mode == "async" and not kept:
+        staged = max_writers * (share if checkpoint.staging_bytes is None else min(share, checkpoint.staging_bytes))
+    elif checkpoint_layout.saved_as.stages_always and not kept:
+        staged = written
     base = written if checkpoint.reduction is not None and checkpoint.reduction.delta is not None else 0
+    restore = _restore_bytes(checkpoint_layout, parallelism, plan)
     return HostMemory(
         gathered_bytes=gathered,
         staged_bytes=staged,
         tier_bytes=kept,
         delta_base_bytes=base,
         offloaded_bytes=offloaded_bytes,
+        restore_bytes=restore,
         node_bytes=capacity,
         fits=None if capacity is None else gathered + staged + kept + base + offloaded_bytes <= capacity,
+        fits_restore=None if capacity is None else restore + offloaded_bytes <= capacity,
     )
 
 
-def _gathered_bytes(laid_out: LaidOut) -> int:
-    layout, parts = laid_out.on_nodes, laid_out.saved_as.gathered_parts
-    if laid_out.saved_as.gathers_on_every_rank:
-        held = sum(sum(content.of(parts).values()) for content in (laid_out.max_dense, laid_out.max_expert))
+def _restore_bytes(checkpoint_layout: CheckpointLayout, parallelism: Parallelism, plan: ReadPlan) -> int:
+    """Bytes that the reading ranks of a node hold of what they read, each as much as the fullest."""
+    loading = checkpoint_layout.saved_as.host_loading
+    largest = _largest_tensor_bytes(checkpoint_layout, parallelism) if loading.tensors_at_once else 0.0
+    held = loading.held_bytes(plan.max_rank_read_bytes, largest_tensor_bytes=largest)
+    return math.ceil(held * max(step.num_streams / step.num_nodes for step in plan.steps))
+
+
+def _largest_tensor_bytes(checkpoint_layout: CheckpointLayout, parallelism: Parallelism) -> float:
+    """Bytes of the largest tensor as it stands in a file: a shard of a tensor, or a rank's flat buffer of a statistic.
+
+    The experts of a layer are one tensor where the format stacks them. 0 where only a number of parameters is known.
+    """
+    saved_as, parts = checkpoint_layout.saved_as, checkpoint_layout.parts
+    shards = saved_as.num_shards(parallelism)
+    per_value = max((part.bytes_per_parameter or _VALUE_BYTES) / part.num_statistics for part in parts)
+    whole = max(
+        (
+            math.prod(holding.shape)
+            * (holding.experts or 1 if saved_as.host_loading.stacks_experts else 1)
+            / (shards.expert if holding.experts else shards.dense)
+            for span in {id(holder.span): holder.span for holder in checkpoint_layout.holders}.values()
+            for holding in span.holdings
+            if not holding.is_spread
+        ),
+        default=0.0,
+    )
+    flat = max(
+        (
+            (file.bytes_of((part.name,)) - sum(each.num_bytes for each in file.assigned if each.part is part))
+            / part.num_statistics
+            for writer in checkpoint_layout.writers
+            for file in writer.files
+            if file.assigned or file.holds == "flat-buffers"
+            for part in parts
+        ),
+        default=0.0,
+    )
+    return max(whole * per_value, flat)
+
+
+_VALUE_BYTES = 4
+"""Bytes of a value of statistics whose bytes depend on the tensor: fp32 is the largest dtype that is saved."""
+
+
+def _gathered_bytes(checkpoint_layout: CheckpointLayout) -> int:
+    """Bytes that the fullest node's writers hold when the last of them has gathered its file."""
+    layout, parts = checkpoint_layout.on_nodes, checkpoint_layout.gathered_parts
+    if checkpoint_layout.saved_as.gathers_on_every_rank:
+        held = sum(
+            sum(content.of(parts).values()) for content in (checkpoint_layout.max_dense, checkpoint_layout.max_expert)
+        )
         return held * min(layout.gpus_per_node, layout.num_gpus)
-    largest = max(file.bytes_of(parts) for writer in laid_out.writers for file in writer.files)
+    largest = max(file.bytes_of(parts) for writer in checkpoint_layout.writers for file in writer.files)
     return largest * layout.max_writers_per_node
 
 
-def _staged_bytes(laid_out: LaidOut, checkpoint: Checkpoint) -> int:
-    share = laid_out.on_nodes.max_rank_bytes
-    budget = share if checkpoint.staging_bytes is None else checkpoint.staging_bytes
-    return laid_out.on_nodes.max_writers_per_node * min(share, budget)
-
-
 def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
-    """What a reader must know before believing that the state can be gathered or staged."""
+    """What a reader must know before believing that the state can be gathered, staged or read back."""
+    offloaded = decimal_bytes_text(memory.offloaded_bytes)
+    kept = f"{offloaded} of it for training.offload, " if memory.offloaded_bytes else ""
     if memory.fits is False:
-        remedy = _remedy(memory) if memory.saving_bytes else "Offload less (training.offload), or use more nodes"
-        offloaded = decimal_bytes_text(memory.offloaded_bytes)
-        kept = f"{offloaded} of it for training.offload, " if memory.offloaded_bytes else ""
+        remedy = _remedy(memory)
         yield (
             f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}and a node has "
             f"{decimal_bytes_text(memory.node_bytes or 0)}. {remedy}"
         )
+    if memory.fits_restore is False and memory.restore_bytes:
+        yield (
+            f"A restore needs {decimal_bytes_text(memory.restoring_bytes)} of host memory per node, {kept}and a node "
+            f"has {decimal_bytes_text(memory.node_bytes or 0)}. Let the ranks of a node load in turns, or use a format "
+            "that is read tensor by tensor"
+        )
 
 
 def _remedy(memory: HostMemory) -> str:
+    """Say what lowers the need for host memory."""
+    if not memory.saving_bytes:
+        return "Offload less (training.offload), or use more nodes"
     if memory.staged_bytes or memory.tier_bytes:
         return (
             "Spread the writers over more nodes, lower checkpoint.staging_bytes, keep less in memory tiers, or save "

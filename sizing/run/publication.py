@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
-import numpy as np
 from pydantic import Field
 
-from sizing.run.demands.demands import Demands
+from sizing.cluster.node import gpu_named
+from sizing.layout.size import weights_bytes
+from sizing.model.inventory import Inventory
+from sizing.provenance import Assumption
+from sizing.ranges import PlausibleRange, plausible_range
 from sizing.run.figures import Figures
-from sizing.state.reinforcement import Content, Publication
-from sizing.storage.limits import Demand, Direction, transfer
+from sizing.run.workload import CheckpointWorkload
+from sizing.state.reinforcement import LOAD, NETWORK_FRACTION, Content, Publication
+from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.storage.limits import Demand, Direction, steps_seconds
 from sizing.storage.profile import StorageProfile
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import as_number
+from sizing.training.time.rates import LINKS_FRACTION
+from sizing.units import seconds_text
+
+_COPY = plausible_range("storage.profile.device_to_host_bytes_per_second")
+_MIN_GATHER_FRACTION, _GATHER_FRACTION = 0.6, LINKS_FRACTION
+"""Fractions of the line rate of links or network, up to all of it. Source: SimuMax, as of LINKS_FRACTION."""
 
 
 class Published(Figures):
@@ -20,15 +33,34 @@ class Published(Figures):
 
     content: Content = Field(description="What is sent: all weights, or the values that have changed.")
     weights_bytes: int = Field(description="Bytes of all weights of the policy in the dtype of inference.")
+    num_tensors: int = Field(description="Tensors of the model, scales included, which an engine loads one by one.")
     replica_bytes: int = Field(description="Bytes that one inference engine receives in each publication.")
     sent_bytes: int = Field(description="Bytes that all inference engines receive in each publication.")
+    gather_seconds: float | None = Field(
+        description="Seconds in which trainers make whole tensors of their shards; 0 where each has them whole, or a "
+        "measured rate covers it."
+    )
+    copy_seconds: float | None = Field(
+        description="Seconds in which trainers copy their shares to host memory and from there; 0 without "
+        "through_host. Null where the GPU's link is not known."
+    )
     write_seconds: float | None = Field(
         description="Seconds in which trainers write to the storage; 0 over the network. Null without a write rate."
     )
     receive_seconds: float | None = Field(
         description="Seconds in which the engines receive, all at once. Null where their rate is not known."
     )
+    load_seconds: float | None = Field(
+        description="Seconds in which engines take what they received into their own layout, tensor by tensor, while "
+        "they receive more; 0 where a measured rate covers it."
+    )
     seconds: float | None = Field(description="Seconds of one publication. Null where a rate is not known.")
+    seconds_low: float | None = Field(
+        description="Seconds where all that is assumed is at its fast end, and every stage overlaps the others."
+    )
+    seconds_high: float | None = Field(
+        description="Seconds where all that is assumed is at its slow end, and the stages follow one another."
+    )
     step_fraction: float | None = Field(
         description="Fraction of the interval between publications, in which engines wait unless they go on with older "
         "weights; above 1 the interval is not kept. Null where a rate is not known."
@@ -38,78 +70,202 @@ class Published(Figures):
     )
 
 
-def published(
-    publication: Publication | None, profile: StorageProfile | None, *, demands: Demands, weights_bytes: int
-) -> Published | None:
-    """What one publication of the policy's weights takes; None where none is asked for.
+@dataclass(frozen=True, slots=True)
+class SentWeights:
+    """What trainers send: all weights, in so many tensors, 0 where nobody knows.
 
-    A delta is the given fraction of the weights. Over the network every engine receives all of it once, at the rate of
-    its nodes, as a pipelined broadcast reaches; over storage all writers write it once and each engine reads it.
-    Source: Chan et al. 2007, lower bound of the broadcast's bandwidth term; Hugging Face, Delta Weight Sync in TRL
-    (2026), for the way through a bucket. The trainers' own exchange before it is not counted.
+    `is_sharded`: no GPU of the trainers has them all.
     """
-    if publication is None:
-        return None
+
+    num_bytes: int
+    num_tensors: int
+    is_sharded: bool
+
+    @classmethod
+    def of(cls, publication: Publication, inventory: Inventory, *, is_sharded: bool) -> SentWeights:
+        """Count all weights in the dtype of inference; a dtype with scales has a tensor of them for each matrix."""
+        known = [group for group in inventory if group.placement != "spread"]
+        has_scales = publication.dtype in get_args(ScaledDtype)
+        num_scales = sum(group.num_tensors for group in known if group.is_hidden_matrix) if has_scales else 0
+        num_tensors = sum(group.num_tensors for group in known) + num_scales
+        return cls(weights_bytes(inventory, publication.dtype), num_tensors, is_sharded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """Seconds of what a publication does, in this order; engines load one bucket while they receive the next."""
+
+    gather: float
+    copy: float | None
+    write: float | None
+    receive: float | None
+    load: float
+
+    @property
+    def seconds(self) -> float | None:
+        """Gather, copy and write, then the longer of receiving and loading."""
+        if self.copy is None or self.write is None or self.receive is None:
+            return None
+        return self.gather + self.copy + self.write + max(self.receive, self.load)
+
+    @property
+    def overlapping_seconds(self) -> float:
+        """The longest of all stages, as far as they are known: the rest hides behind it."""
+        return max(self.gather, self.copy or 0.0, self.write or 0.0, self.receive or 0.0, self.load)
+
+    @property
+    def sequential_seconds(self) -> float:
+        """All stages as far as they are known, one after the other."""
+        return self.gather + (self.copy or 0.0) + (self.write or 0.0) + (self.receive or 0.0) + self.load
+
+
+@dataclass(frozen=True, slots=True)
+class _StageRates:
+    """What is known or assumed of the stages, at one end of its range or between the ends."""
+
+    gather: float
+    copy: float
+    network: float
+    load_seconds: float
+
+    @classmethod
+    def of(cls, publication: Publication, *, fast: bool | None = None) -> _StageRates:
+        """Take each rate as stated, else as assumed, or at the fast or the slow end of its range."""
+        given, load = publication.network_fraction, publication.load_seconds_per_tensor
+        gathered = _GATHER_FRACTION if fast is None else 1.0 if fast else _MIN_GATHER_FRACTION
+        return cls(
+            gather=gathered,
+            copy=_at(_COPY, is_high=fast),
+            network=_at(NETWORK_FRACTION, is_high=fast) if given is None else given,
+            load_seconds=_at(LOAD, is_high=None if fast is None else not fast) if load is None else load,
+        )
+
+
+def _at(figure: PlausibleRange, *, is_high: bool | None) -> float:
+    """The high or the low end of a range; its midpoint where `is_high` is None."""
+    if is_high is None:
+        return figure.midpoint
+    return (figure.high or figure.midpoint) if is_high else figure.low
+
+
+def publication_of(
+    publication: Publication, profile: StorageProfile | None, *, workload: CheckpointWorkload, weights: SentWeights
+) -> Published:
+    """What one publication of the policy's weights takes.
+
+    With W bytes in n tensors, G trainers, the rate r of the link or network that joins them, the rate c of a copy
+    between GPU and host, the line rate N of a node of an engine of m nodes: trainers gather in W / (g r); through host
+    memory they copy in 2 W / (G c); each node receives W, or W / m peer to peer, in W / (f N); an engine loads in n t.
+    Buckets let receiving and loading overlap: gather + copy + max(receive, load). A delta is the given fraction of the
+    weights, with as many tensors. Over storage all writers write once and each engine reads.
+    Assumes that a pipelined broadcast reaches all nodes at the rate of one, and leaves out the metadata that trainers
+    and engines agree on first.
+    Source: Chan et al. 2007, lower bound of the broadcast's bandwidth term; MoonshotAI, checkpoint-engine, README.md,
+    for the stages and their overlap; NVIDIA-NeMo/RL#1379, where overlap made 13 s into 5.5; g, c, f and t: as in
+    `ranges.toml`.
+    """
     fraction = publication.delta_fraction if publication.content == "delta" else 1.0
-    num_bytes = round(weights_bytes * fraction)
-    writing = _seconds(profile, publication_steps(publication, demands, num_bytes)["write"], "write")
-    receiving = _receive_seconds(publication, profile, demands, num_bytes)
-    seconds = None if writing is None or receiving is None else writing + receiving
-    sent = num_bytes * publication.num_replicas
+    sent = replace(weights, num_bytes=round(weights.num_bytes * fraction))
+    assumed, fast, slow = (
+        _stages(_StageRates.of(publication, fast=end), publication, profile, workload, sent)
+        for end in (None, True, False)
+    )
+    seconds, is_measured = assumed.seconds, publication.replica_bytes_per_second is not None
     return Published.of(
         content=publication.content,
-        weights_bytes=weights_bytes,
-        replica_bytes=num_bytes,
-        sent_bytes=sent,
-        write_seconds=writing,
-        receive_seconds=receiving,
+        weights_bytes=weights.num_bytes,
+        num_tensors=sent.num_tensors,
+        replica_bytes=sent.num_bytes,
+        sent_bytes=sent.num_bytes * publication.num_replicas,
+        gather_seconds=assumed.gather,
+        copy_seconds=assumed.copy,
+        write_seconds=assumed.write,
+        receive_seconds=assumed.receive,
+        load_seconds=assumed.load,
         seconds=seconds,
+        seconds_low=seconds if is_measured or seconds is None else fast.overlapping_seconds,
+        seconds_high=seconds if is_measured or seconds is None else slow.sequential_seconds,
         step_fraction=None if seconds is None else seconds / publication.interval_seconds,
-        mean_bytes_per_second=sent / publication.interval_seconds,
+        mean_bytes_per_second=sent.num_bytes * publication.num_replicas / publication.interval_seconds,
     )
 
 
+def _stages(
+    rates: _StageRates,
+    publication: Publication,
+    profile: StorageProfile | None,
+    workload: CheckpointWorkload,
+    weights: SentWeights,
+) -> _Stages:
+    """Seconds of each stage at those rates; a measured rate of an engine covers all stages but the writing."""
+    steps, node = publication_steps(publication, workload, weights.num_bytes), workload.node
+    write = as_number(steps_seconds(profile, steps["write"], direction="write"))
+    if publication.replica_bytes_per_second is not None:
+        return _Stages(0.0, 0.0, write, weights.num_bytes / publication.replica_bytes_per_second, 0.0)
+    gather, network = 0.0, node.compute_network_bytes_per_second
+    joining = network  # what joins the trainers: the links of one domain, else the network
+    if node.gpu is not None and workload.num_gpus <= node.num_linked_gpus:
+        joining = gpu_named(node.gpu).link_bytes_per_second
+    if weights.is_sharded and joining:
+        gather = weights.num_bytes / (rates.gather * joining)
+    copy: float | None = 0.0
+    if publication.through_host:
+        copy_rate = as_number(profile.write.device_to_host_bytes_per_second) if profile else None
+        if copy_rate is None and node.host_link_bytes_per_second is not None:
+            copy_rate = node.host_link_bytes_per_second * rates.copy
+        copy = None if copy_rate is None else 2 * weights.num_bytes / workload.num_gpus / copy_rate
+    receive: float | None = None
+    if publication.over == "storage":
+        receive = as_number(steps_seconds(profile, steps["read"], direction="read"))
+    elif network is not None:
+        parts = publication.nodes_per_replica if publication.transfer == "peer-to-peer" else 1
+        receive = weights.num_bytes / parts / (rates.network * network)
+    return _Stages(gather, copy, write, receive, load=weights.num_tensors * rates.load_seconds)
+
+
+def publication_assumptions(publication: Publication | None, block: Published | None) -> Iterator[Assumption]:
+    """What is assumed of a publication, as nobody stated it."""
+    if publication is None or block is None or publication.replica_bytes_per_second is not None:
+        return
+    path = "training.reinforcement.publication"
+    if publication.over == "network" and publication.network_fraction is None:
+        value, reason = NETWORK_FRACTION.midpoint, NETWORK_FRACTION.reason
+        yield Assumption(field=f"{path}.network_fraction", value=value, reason=reason)
+    if publication.load_seconds_per_tensor is None:
+        unknown = (
+            "" if block.num_tensors else "; the tensors of a bare count are not known, so loading is not counted; "
+        )
+        yield Assumption(field=f"{path}.load_seconds_per_tensor", value=LOAD.midpoint, reason=unknown + LOAD.reason)
+
+
 def publication_warnings(block: Published | None) -> Iterator[str]:
-    """That publications are not done in time, or that their time is not known."""
+    """Warn of publications that are not done in time, or whose time is not known."""
     if block is not None and block.seconds is None:
         yield (
             "No rate for training.reinforcement.publication: its time is not computed. Give "
             "replica_bytes_per_second, or over storage its write and read rates"
         )
     elif block is not None and (block.step_fraction or 0.0) > 1.0:
+        assumed = ""
+        low, high = block.seconds_low, block.seconds_high
+        if low is not None and high is not None and low != high:
+            assumed = f", {seconds_text(low)} to {seconds_text(high)} with what is assumed"
         yield (
-            f"A publication takes {block.step_fraction:.3g} x the interval between publications. Raise the rate to the "
-            "inference engines, or send deltas"
+            f"A publication takes {block.step_fraction:.3g} x the interval between publications{assumed}. "
+            "Raise the rate to the inference engines, or send deltas"
         )
 
 
-def publication_steps(publication: Publication, demands: Demands, num_bytes: int) -> dict[Direction, Sequence[Demand]]:
+def publication_steps(
+    publication: Publication, workload: CheckpointWorkload, num_bytes: int
+) -> dict[Direction, Sequence[Demand]]:
     """What a publication of so many bytes to each engine asks of the storage: nothing over the network."""
     if publication.over == "network":
         return {"write": [], "read": []}
-    writers = demands.unreduced.write
+    writers = workload.unreduced.write
     writing = Demand(num_bytes, writers.num_streams, writers.num_nodes, writers.num_streams)
     if publication.replica_bytes_per_second is not None:
         return {"write": [writing], "read": []}
     nodes = publication.num_replicas * publication.nodes_per_replica
-    streams = nodes * demands.node.gpus_per_node
+    streams = nodes * workload.node.gpus_per_node
     return {"write": [writing], "read": [Demand(num_bytes * publication.num_replicas, streams, float(nodes), streams)]}
-
-
-def _receive_seconds(
-    publication: Publication, profile: StorageProfile | None, demands: Demands, num_bytes: int
-) -> Numbers | None:
-    """At the rate that is given, else at that of the storage or of the network."""
-    rate, network = publication.replica_bytes_per_second, demands.network_bytes_per_second
-    if rate is None and publication.over == "storage":
-        return _seconds(profile, publication_steps(publication, demands, num_bytes)["read"], "read")
-    if rate is None and network is not None:
-        rate = network * publication.nodes_per_replica
-    return None if rate is None else np.divide(num_bytes, rate)
-
-
-def _seconds(profile: StorageProfile | None, steps: Sequence[Demand], direction: Direction) -> Numbers | None:
-    if not steps:
-        return 0.0
-    moved = transfer(profile, steps, direction=direction) if profile else None
-    return None if moved is None else moved.seconds

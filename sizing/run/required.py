@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands.demands import Demands
-from sizing.run.export.exported import export_times, mean_stall_seconds
+from sizing.run.checkpoint import ARCHIVE, Checkpoint
+from sizing.run.export import export_times, mean_stall_seconds, stalling_writes
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
-from sizing.run.restore.exchange import exchange_of
-from sizing.run.stall import staging_wait_seconds, stalling_planning_seconds
+from sizing.run.levels import overhead_of_levels_fraction
+from sizing.run.restore import exchange_of
 from sizing.run.targets import TargetCheck, Targets
-from sizing.run.tier import ARCHIVE
-from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
-from sizing.run.tiers.times import TierTimes
-from sizing.run.write import copied_last
-from sizing.storage.joint_rates import FILE_SYSTEM_RATES, joint_rates
-from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps, transfer
+from sizing.run.tiers import TierLevel, levels_of_tiers, max_save_stall_seconds
+from sizing.run.workload import CheckpointWorkload
+from sizing.run.write import at_copy_rate, staging_wait_seconds, stalling_planning_seconds, with_copy_rate
+from sizing.storage.joint_rates import FILE_SYSTEM, NODE, JointRates, joint_rates
+from sizing.storage.limits import Demand, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import Rates
+from sizing.storage.rates import Rates, document_name
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
 
@@ -48,7 +44,8 @@ class Required(Figures):
         "Null when no rate does."
     )
     write_per_node_bytes_per_second: float | None = Field(
-        description="Share of one writing node in that rate, in bytes per second. Null when no rate does."
+        description="Min write rate of one node that goes with it, in bytes per second: its share of a save, or of an "
+        "export for which training waits. Null when no rate does."
     )
     write_target: WriteTarget = Field(
         description="Target that needs the highest write rate; interval_seconds with mode async, as a save must "
@@ -69,8 +66,8 @@ class Required(Figures):
     def file_system_rates(self) -> dict[str, float]:
         """The min rates of the file system that are known, by their fields in a StorageProfile."""
         rates = {
-            "write_bytes_per_second": self.write_bytes_per_second,
-            "read_bytes_per_second": self.restore_bytes_per_second,
+            document_name(FILE_SYSTEM, "write"): self.write_bytes_per_second,
+            document_name(FILE_SYSTEM, "read"): self.restore_bytes_per_second,
         }
         return {field: rate for field, rate in rates.items() if rate is not None}
 
@@ -90,7 +87,7 @@ def min_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_secon
 def required_of(
     targets: Targets,
     *,
-    demands: Demands,
+    workload: CheckpointWorkload,
     profile: StorageProfile | None,
     checkpoint: Checkpoint,
     reliability: Reliability | None,
@@ -100,78 +97,197 @@ def required_of(
     What the tiers stall, the main storage cannot. An asynchronous save must drain within the interval, and where its
     share does not fit the staging budget, soon enough for the stall targets.
     """
-    is_async = checkpoint.mode == "async"
-    writing = _writing(profile, demands, checkpoint)
-    others = _others(checkpoint, profile, writing, demands)
-    stalls = _beside_exports(
-        _allowed_stalls(targets, others, periods=[checkpoint.interval_seconds]), profile, demands, checkpoint
+    profile = writing = with_copy_rate(profile, workload=workload, checkpoint=checkpoint)
+    if checkpoint.mode == "async":  # a save first copies, unless it drains from a tier in front
+        given = profile.write.device_to_host_bytes_per_second if profile else None
+        copied = workload.copy_bytes_per_second if given is None else given
+        writing = at_copy_rate(profile, None if checkpoint.front_tiers else copied)
+    others = _levels_beside_saves(checkpoint, profile, writing, workload)
+    stalls = _allowed_stalls(targets, others, periods=[checkpoint.interval_seconds])
+    writes = _min_writes(
+        _budgets(stalls, writing, workload=workload, checkpoint=checkpoint), writing, profile, workload, checkpoint
     )
-    if demands.longest is not None and "max_stall_seconds" in stalls:
-        stalls["max_stall_seconds"] = _for_mean_save(stalls["max_stall_seconds"], writing, demands)
-    allowed = _allowed_drains(stalls, writing, demands=demands, checkpoint=checkpoint) if is_async else stalls
-    seconds = _min_of(allowed)
-    write = _rate(writing, [demands.write], seconds, direction="write")
+    copy = None
+    if checkpoint.mode == "async":
+        copy = _copy_rate(targets, writing, profile, workload, checkpoint, others)
     return Required.of(
-        write_bytes_per_second=write,
-        write_per_node_bytes_per_second=write / demands.num_writing_nodes,
-        write_target=name_of_max({name: -limit for name, limit in allowed.items()}),
-        write_seconds=seconds,
-        device_to_host_bytes_per_second=_copy_rate(targets, writing, demands, checkpoint, others) if is_async else None,
-        restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
+        write_bytes_per_second=writes.bytes_per_second,
+        write_per_node_bytes_per_second=writes.node_bytes_per_second,
+        write_target=writes.target,
+        write_seconds=writes.seconds,
+        device_to_host_bytes_per_second=copy,
+        restore_bytes_per_second=_restore_rate(targets, workload, profile, checkpoint, reliability),
     )
 
 
-def _others(
-    checkpoint: Checkpoint, profile: StorageProfile | None, writing: StorageProfile | None, demands: Demands
-) -> list[SavedTier]:
+class _Budget(NamedTuple):
+    """The seconds that a target leaves for writing.
+
+    A save takes its shared and its serial steps from them as often as their weights say, an export for which training
+    waits as often as its own weight says.
+    """
+
+    seconds: Numbers
+    shared_weight: Numbers = 1.0
+    serial_weight: Numbers = 1.0
+    export_weight: Numbers = 0.0
+
+
+class _Writes(NamedTuple):
+    """The min rates of writing, NaN where none is enough, the target that needs them and the time that it leaves."""
+
+    bytes_per_second: Numbers
+    node_bytes_per_second: Numbers
+    target: WriteTarget
+    seconds: Numbers
+
+
+def _min_writes(
+    budgets: Mapping[WriteTarget, _Budget],
+    writing: StorageProfile | None,
+    profile: StorageProfile | None,
+    workload: CheckpointWorkload,
+    checkpoint: Checkpoint,
+) -> _Writes:
+    """The min rates of saves, and of the exports for which training waits, that keep to the budgets of all targets.
+
+    Where exports stall, nodes and writers first keep the rates as given, as in `solver`.
+    """
+    exports = _stalling_exports(profile, workload, checkpoint)
+    joint, alone = (joint_rates(writing, [workload.write, *more], direction="write") for more in (exports.steps, ()))
+    ways = [(joint, alone)]
+    if exports.steps and (beside := joint.beside_given(writing)) is not None:
+        ways.insert(0, (beside, alone.beside_given(writing) or alone))
+    return functools.reduce(_first_known, (_solve_writes(*way, budgets, exports) for way in ways))
+
+
+def _solve_writes(
+    joint: JointRates, alone: JointRates, budgets: Mapping[WriteTarget, _Budget], exports: _Exports
+) -> _Writes:
+    left = {
+        target: budget.seconds - budget.serial_weight * alone.serial_seconds - budget.export_weight * exports.seconds
+        for target, budget in budgets.items()
+    }
+    shared = {
+        target: joint.weighted_seconds(
+            left[target],
+            [budget.shared_weight, *(budget.export_weight for _ in exports.steps)],
+            stream_weight=budget.serial_weight,
+        )
+        for target, budget in budgets.items()
+    }
+    least = functools.reduce(np.minimum, shared.values())
+    rate = np.minimum(min_bytes_per_second(joint.total_bytes, seconds=least), joint.max_rates[FILE_SYSTEM])
+    is_known = np.greater(least, 0)
+    safe = np.where(is_known, least, 1.0)
+    taken = alone.serial_seconds + joint.step_seconds(safe)[0] + joint.stream_seconds * safe
+    target = name_of_max({target: -seconds for target, seconds in shared.items()})
+    limit = functools.reduce(np.minimum, (budget.seconds for budget in budgets.values()))
+    return _Writes(
+        np.where(is_known, rate, np.nan),
+        np.where(is_known, joint.unit_rate(NODE, safe), np.nan),
+        target,
+        np.where(is_known, taken, np.maximum(0.0, limit)),
+    )
+
+
+def _first_known(first: _Writes, second: _Writes) -> _Writes:
+    """The first rates where they are known, else the second; row by row."""
+    is_known = np.isfinite(first.bytes_per_second)
+    if np.ndim(is_known) == 0:
+        return first if is_known else second
+    pairs: Iterator[Any] = (np.where(is_known, *pair) for pair in zip(first, second, strict=True))
+    return _Writes(*pairs)
+
+
+class _Exports(NamedTuple):
+    """The exports for which training waits: what they write, and seconds that no write rate shortens."""
+
+    steps: Sequence[Demand] = ()
+    seconds: Numbers = 0.0
+
+
+def _stalling_exports(profile: StorageProfile | None, workload: CheckpointWorkload, checkpoint: Checkpoint) -> _Exports:
+    """The exports that training waits for; none where a rate of what they read is missing."""
+    steps = stalling_writes(checkpoint.export, workload)
+    times = export_times(checkpoint.export, profile, workload)
+    if not steps or times is None or times.read_seconds is None:
+        return _Exports()
+    serial = joint_rates(profile, steps, direction="write").serial_seconds
+    return _Exports(steps, times.gather_seconds + times.read_seconds + serial)
+
+
+def _levels_beside_saves(
+    checkpoint: Checkpoint, profile: StorageProfile | None, writing: StorageProfile | None, workload: CheckpointWorkload
+) -> list[TierLevel]:
     """What stalls training beside the copy or the write that is asked for: tiers, and plans for the main storage."""
     if not checkpoint.tiers:
         return []
-    plans = _stalled_by_planning_seconds(writing, demands)
-    saved = saved_tiers(checkpoint, profile, demands=demands, main=TierTimes(0.0, 0.0, None, planning_seconds=plans))
-    return [one for one in saved if one.tier is not None or (one.mode == "async" and checkpoint.front_tiers)]
+    main = TierLevel(
+        tier=None,
+        mode=checkpoint.mode,
+        given_interval_seconds=checkpoint.interval_seconds,
+        interval_seconds=checkpoint.interval_seconds,
+        stall_seconds=0.0,
+        drain_seconds=0.0,
+        read_seconds=None,
+        planning_seconds=_stalled_by_planning_seconds(writing, workload),
+    )
+    levels = levels_of_tiers(checkpoint, profile, workload=workload, main=main)
+    return [level for level in levels if level.tier is not None or (level.mode == "async" and checkpoint.front_tiers)]
 
 
-def _stalled_by_planning_seconds(writing: StorageProfile | None, demands: Demands) -> Numbers:
-    return stalling_planning_seconds(serial_steps(_write_rates(writing), [demands.write]), demands)
+def _stalled_by_planning_seconds(writing: StorageProfile | None, workload: CheckpointWorkload) -> Numbers:
+    rates = writing.rates("write") if writing else Rates()
+    return stalling_planning_seconds(serial_steps(rates, [workload.write]), workload)
 
 
-def _write_rates(writing: StorageProfile | None) -> Rates:
-    return writing.rates("write") if writing else Rates()
-
-
-def _allowed_drains(
+def _budgets(
     stalls: Mapping[WriteTarget, Numbers],
     writing: StorageProfile | None,
     *,
-    demands: Demands,
+    workload: CheckpointWorkload,
     checkpoint: Checkpoint,
-) -> dict[WriteTarget, Numbers]:
-    """How long each asynchronous save may take: until the next one, and until what waits for room has waited enough.
+) -> dict[WriteTarget, _Budget]:
+    """The time that each target leaves for writing.
 
-    Of the time in which a share drains, training waits for the part of it that does not fit host memory.
+    A synchronous save stalls for all of it. An asynchronous one must drain until the next one; of the time in which a
+    share drains, training waits for the part of it that does not fit host memory.
     """
-    allowed: dict[WriteTarget, Numbers] = {"interval_seconds": checkpoint.interval_seconds}
-    if checkpoint.staging_bytes is None or checkpoint.front_tiers:
-        return allowed
-    joint = joint_rates(writing, [demands.write], direction="write")
-    serial = serial_steps(_write_rates(writing), [demands.write])
-    waits = stalling_planning_seconds(serial, demands) + serial.get("device-to-host", 0.0)
-    waiting = staging_wait_seconds(1.0, staging_bytes=checkpoint.staging_bytes, demands=demands)
-    for target, limit in stalls.items():
-        some = np.greater(waiting, 0)
-        drained = np.where(some, np.maximum(0.0, np.subtract(limit, waits)) / np.where(some, waiting, 1.0), np.inf)
-        allowed[target] = joint.serial_seconds + drained * (
-            sum(joint.steps, start=np.float64(0.0)) + joint.stream_seconds
+    every = 1.0 if checkpoint.export is None else checkpoint.export.every
+    exports: dict[WriteTarget, Numbers] = {"max_overhead_fraction": 1.0 / every, "max_stall_seconds": 1.0}
+    limits = dict(stalls)
+    if workload.longest is not None and "max_stall_seconds" in limits:
+        limits["max_stall_seconds"], exports["max_stall_seconds"] = _limit_mean_save(
+            stalls["max_stall_seconds"], writing, workload
         )
-    return allowed
+    if checkpoint.mode == "sync":
+        return {target: _Budget(limit, export_weight=exports[target]) for target, limit in limits.items()}
+    drained: dict[WriteTarget, _Budget] = {
+        "interval_seconds": _Budget(checkpoint.interval_seconds, export_weight=1.0 / every)
+    }
+    has_front, stages = bool(checkpoint.front_tiers), checkpoint.staging_bytes is not None
+    if not stalling_writes(checkpoint.export, workload) and (has_front or not stages):
+        return drained
+    serial = serial_steps(writing.rates("write") if writing else Rates(), [workload.write])
+    plans = stalling_planning_seconds(serial, workload)
+    waiting: Numbers = 0.0
+    waits: dict[WriteTarget, Numbers] = {"max_overhead_fraction": 0.0, "max_stall_seconds": plans}
+    if not has_front:
+        waiting = staging_wait_seconds(1.0, staging_bytes=checkpoint.staging_bytes, workload=workload)
+        stalled = plans + serial.get("device-to-host", 0.0) + waiting * workload.write.compression_seconds
+        waits = dict.fromkeys(waits, stalled)
+    return drained | {
+        target: _Budget(np.maximum(0.0, np.subtract(limit, waits[target])), waiting, 0.0, exports[target])
+        for target, limit in limits.items()
+    }
 
 
 def _allowed_stalls(
-    targets: Targets, others: Sequence[SavedTier], *, periods: Sequence[Numbers]
+    targets: Targets, others: Sequence[TierLevel], *, periods: Sequence[Numbers]
 ) -> dict[WriteTarget, Numbers]:
     """How long each save may stall of those that come once per period, beside what others stall."""
-    left = targets.max_overhead_fraction - sum((one.stalled_fraction for one in others), start=0.0)
+    left = targets.max_overhead_fraction - overhead_of_levels_fraction(others)
     allowed: dict[WriteTarget, Numbers] = {
         "max_overhead_fraction": np.maximum(0.0, left) / sum(np.divide(1.0, period) for period in periods)
     }
@@ -184,10 +300,13 @@ def _allowed_stalls(
 
 
 def _beside_exports(
-    allowed: dict[WriteTarget, Numbers], profile: StorageProfile | None, demands: Demands, checkpoint: Checkpoint
+    allowed: dict[WriteTarget, Numbers],
+    profile: StorageProfile | None,
+    workload: CheckpointWorkload,
+    checkpoint: Checkpoint,
 ) -> dict[WriteTarget, Numbers]:
     """What is left of each limit beside exports, at the rates as given."""
-    times = export_times(checkpoint.export, profile, demands)
+    times = export_times(checkpoint.export, profile, workload)
     mean = mean_stall_seconds(checkpoint.export, times)
     if times is None or mean is None or times.stall_seconds is None:
         return allowed
@@ -195,77 +314,89 @@ def _beside_exports(
     return {target: np.maximum(0.0, limit - taken.get(target, 0.0)) for target, limit in allowed.items()}
 
 
-def _for_mean_save(limit: Numbers, writing: StorageProfile | None, demands: Demands) -> Numbers:
-    """How long the mean save may take where the largest one has a limit: shared seconds go with the bytes."""
+def _limit_mean_save(
+    limit: Numbers, writing: StorageProfile | None, workload: CheckpointWorkload
+) -> tuple[Numbers, Numbers]:
+    """How long the mean save may take where the largest one has a limit, and how much of that a second beside it takes.
+
+    Shared seconds go with the bytes.
+    """
     mean, longest = (
-        joint_rates(writing, [each.write], direction="write") for each in (demands, demands.longest or demands)
+        joint_rates(writing, [each.write], direction="write") for each in (workload, workload.longest or workload)
     )
-    shared = np.maximum(0.0, limit - longest.serial_seconds) * np.divide(mean.total_bytes, longest.total_bytes)
-    return np.where(np.greater(shared, 0), mean.serial_seconds + shared, 0.0)
+    ratio = np.divide(mean.total_bytes, longest.total_bytes)
+    shared = np.maximum(0.0, limit - longest.serial_seconds) * ratio
+    return np.where(np.greater(shared, 0), mean.serial_seconds + shared, 0.0), ratio
 
 
 def _copy_rate(
     targets: Targets,
     writing: StorageProfile | None,
-    demands: Demands,
+    profile: StorageProfile | None,
+    workload: CheckpointWorkload,
     checkpoint: Checkpoint,
-    tiers: Sequence[SavedTier],
+    levels: Sequence[TierLevel],
 ) -> Numbers | None:
     """The min rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
-    copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
-    periods = [one.effective_interval_seconds for one in compress(tiers, copies)]
+    copying: list[TierLevel] = []
+    others: list[TierLevel] = []
+    for level in levels:
+        is_first_copy = level is levels[0] and level.mode == "async" and level.kind != ARCHIVE
+        (copying if level.kind == "host-memory" or is_first_copy else others).append(level)
+    periods = [level.interval_seconds for level in copying]
     if not checkpoint.front_tiers:
         periods.append(checkpoint.interval_seconds)
     if not periods:
         return None
-    others = list(compress(tiers, map(operator.not_, copies)))
-    seconds = _min_of(_allowed_stalls(targets, others, periods=periods))
-    waits = 0.0 if checkpoint.front_tiers else _stalled_beside_copy_seconds(writing, demands, checkpoint)
-    in_memory = any(one.tier is not None and one.tier.kind == "host-memory" for one in compress(tiers, copies))
-    copied = demands.write.largest_copied_bytes if in_memory else demands.write.largest_linked_bytes
-    rate = min_bytes_per_second(copied, seconds=seconds, serial_seconds=waits)
+    allowed = _allowed_stalls(targets, others, periods=periods)
+    exported: Numbers = 0.0
+    waits: Numbers = 0.0
+    if not checkpoint.front_tiers:
+        uncopied = profile and profile.with_rates("write", device_to_host_bytes_per_second=None)
+        allowed = _beside_exports(allowed, uncopied, workload, checkpoint)
+        steps = stalling_writes(checkpoint.export, workload)
+        exported = sum((step.largest_linked_bytes for step in steps), start=np.float64(0.0))
+        waits = _stalled_beside_copy_seconds(writing, workload, checkpoint)
+    in_memory = any(level.kind == "host-memory" for level in copying)
+    copied = workload.write.largest_copied_bytes if in_memory else workload.write.largest_linked_bytes
+    shares: dict[WriteTarget, Numbers] = {
+        "max_overhead_fraction": 1.0 / (checkpoint.export.every if checkpoint.export else 1)
+    }
+    rates = (
+        min_bytes_per_second(copied + shares.get(target, 1.0) * exported, seconds=seconds, serial_seconds=waits)
+        for target, seconds in allowed.items()
+    )
+    rate = functools.reduce(np.maximum, rates)
     return np.where(np.isfinite(rate), rate, np.nan)
 
 
-def _stalled_beside_copy_seconds(writing: StorageProfile | None, demands: Demands, checkpoint: Checkpoint) -> Numbers:
+def _stalled_beside_copy_seconds(
+    writing: StorageProfile | None, workload: CheckpointWorkload, checkpoint: Checkpoint
+) -> Numbers:
     """Plans, and the wait for room in host memory at the rates as given, where there are any."""
-    plans = _stalled_by_planning_seconds(writing, demands)
-    moved = transfer(writing, [demands.write], direction="write") if writing else None
+    plans = _stalled_by_planning_seconds(writing, workload)
+    moved = transfer(writing, [workload.write], direction="write") if writing else None
     if moved is None:
         return plans
     budget = checkpoint.staging_bytes
-    return plans + staging_wait_seconds(moved.shared_seconds, staging_bytes=budget, demands=demands)
-
-
-def _stalls_for_copy(one: SavedTier, *, is_first: bool) -> bool:
-    kind = one.tier.kind if one.tier else None
-    return kind == "host-memory" or (is_first and one.mode == "async" and kind != ARCHIVE)
-
-
-def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Checkpoint) -> StorageProfile | None:
-    """The rates that writing passes: an asynchronous save first copies, unless it drains from a tier in front."""
-    if checkpoint.mode == "sync":
-        return profile
-    given = profile.device_to_host_bytes_per_second if profile else None
-    copied = demands.copy_bytes_per_second if given is None else given
-    return copied_last(profile, None if checkpoint.front_tiers else copied, demands)
+    return plans + staging_wait_seconds(moved.shared_seconds, staging_bytes=budget, workload=workload)
 
 
 def required_warnings(
-    required: Required, checks: Sequence[TargetCheck], *, demands: Demands, checkpoint: Checkpoint
+    required: Required, checks: Sequence[TargetCheck], *, workload: CheckpointWorkload, checkpoint: Checkpoint
 ) -> Iterator[str]:
     """Which targets no rate can meet, but for those that are known to be missed: these have a remedy each."""
     missed = {check.target for check in checks if check.met is False}
     if required.write_bytes_per_second is None and required.write_target not in missed:
-        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([demands.write], required.write_seconds)}"
+        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([workload.write], required.write_seconds)}"
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
-        plan = demands.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.demands, recovery.wanted)}"
+        plan = workload.restores[checkpoint.restore]
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted)}"
 
 
 def _no_rate(steps: Sequence[Demand], seconds: float) -> str:
-    """What takes longer than a target leaves, whatever the bandwidth."""
+    """Say what takes longer than a target leaves, whatever the bandwidth."""
     through_adapters = float(sum(step.network_seconds for step in steps))
     if through_adapters > seconds:
         taken = seconds_text(through_adapters)
@@ -275,30 +406,19 @@ def _no_rate(steps: Sequence[Demand], seconds: float) -> str:
 
 def _restore_rate(
     targets: Targets,
-    demands: Demands,
+    workload: CheckpointWorkload,
     profile: StorageProfile | None,
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Numbers | None:
-    """The min read rate for the recovery target, if there is one."""
+    """The min read rate for the recovery target, beside the other limits at theirs; NaN where none is enough."""
     if targets.recovery_seconds is None:
         return None
-    plan = (demands.longest or demands).restores[checkpoint.restore]
-    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, demands)
+    plan = (workload.longest or workload).restores[checkpoint.restore]
+    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, workload)
     if reliability is not None and reliability.restart_seconds is not None:
         is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)
         reading = np.where(is_in_time, reading, 0.0)
-    return _rate(profile, plan.demands, reading, direction="read")
-
-
-def _min_of(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
-    return functools.reduce(np.minimum, limits.values())
-
-
-def _rate(
-    profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
-) -> Numbers:
-    """The min rate of the file system beside the other limits at theirs, NaN where none is enough."""
-    joint = joint_rates(profile, demands, direction=direction)
-    rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(seconds))
-    return np.where(np.isfinite(rate), np.minimum(rate, joint.max_rates[FILE_SYSTEM_RATES[direction]]), np.nan)
+    joint = joint_rates(profile, plan.steps, direction="read")
+    rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(reading))
+    return np.where(np.isfinite(rate), np.minimum(rate, joint.max_rates[FILE_SYSTEM]), np.nan)

@@ -1,27 +1,29 @@
-"""The `retention` block of a Scenario, and the capacity that it takes."""
+"""The `retention` block of a Scenario, the capacity that it takes, and when that is full."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import math
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.frameworks.framework import Deletion
 from sizing.provenance import Assumption
-from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
+from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
+from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds, decimal_bytes_text
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
 
 
-class Retention(BaseModel):
+class Retention(StrictModel):
     """Which checkpoints are kept, and what the storage needs beside them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     keep_last: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         1,
@@ -58,7 +60,8 @@ class Capacity(Figures):
     """The `capacity` block of the report. A checkpoint must not replace an older one before it is complete."""
 
     num_checkpoints: int = Field(
-        description="Whole checkpoints that must fit at once: those kept and the one being written."
+        description="Whole checkpoints that must fit at once: those kept and the one being written. A framework that "
+        "deletes before a save writes it in the place of one of those kept."
     )
     num_needed_checkpoints: int = Field(
         0, description="Older checkpoints, at most, that must fit too, as those kept are deltas or parts of them."
@@ -102,43 +105,58 @@ def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
     return usable * (1.0 + redundancy_fraction)
 
 
-def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Numbers, num_exports: int = 0) -> Capacity:
+def capacity_of(
+    retention: Retention,
+    *,
+    workload: CheckpointWorkload,
+    interval_seconds: Numbers,
+    num_exports: int = 0,
+    deletion: Deletion = "after-save",
+) -> Capacity:
     """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports.
 
-    Where saves hold less than everything, those stay too that the newest ones need, and the best are full.
+    A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
+    everything, those stay too that the newest ones need, and the best are full.
     """
-    num_checkpoints = retention.keep_last + retention.keep_best + 1
+    num_newest = retention.keep_last + (deletion != "before-save")
+    num_checkpoints = num_newest + retention.keep_best
     per_day = SECONDS_PER_DAY / interval_seconds
     every = retention.keep_weights_every
-    growth = 0.0 if every is None else demands.weights_bytes * per_day / every
+    growth = 0.0 if every is None else workload.weights_bytes * per_day / every
     weights = 0 if retention.run_seconds is None else growth * (retention.run_seconds / SECONDS_PER_DAY)
-    whole = _whole(_checkpoints_bytes(retention, demands))
-    working = 0 if demands.universal is None else demands.universal.state_bytes
-    exported = demands.exported_bytes * num_exports + working
+    if workload.chain is None:
+        whole = _round_bytes(num_checkpoints * workload.written_bytes)
+    else:
+        newest = workload.chain.kept_bytes(num_newest)
+        whole = _round_bytes(newest + retention.keep_best * workload.chain.full_bytes)
+    working = 0 if workload.universal is None else workload.universal.state_bytes
+    exported = workload.exported_bytes * num_exports + working
     usable = usable_bytes(whole + weights + exported, free_fraction=retention.free_fraction)
     return Capacity.of(
         num_checkpoints=num_checkpoints,
-        num_needed_checkpoints=demands.chain.num_needed if demands.chain else 0,
+        num_needed_checkpoints=workload.chain.num_needed if workload.chain else 0,
         checkpoints_bytes=whole,
-        further_checkpoint_bytes=demands.written_bytes,
-        kept_weights_bytes=_whole(weights),
+        further_checkpoint_bytes=workload.written_bytes,
+        kept_weights_bytes=_round_bytes(weights),
         exported_bytes=exported,
-        capacity_bytes=whole + _whole(weights) + exported,
+        capacity_bytes=whole + _round_bytes(weights) + exported,
         usable_bytes=usable,
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
-        written_bytes_per_day=demands.written_bytes * per_day,
+        written_bytes_per_day=workload.written_bytes * per_day,
         growth_bytes_per_day=growth,
     )
 
 
-def _checkpoints_bytes(retention: Retention, demands: Demands) -> Numbers:
-    chain = demands.chain
-    if chain is None:
-        return (retention.keep_last + retention.keep_best + 1) * demands.written_bytes
-    return chain.kept_bytes(retention.keep_last + 1) + retention.keep_best * chain.full_bytes
+def retention_warnings(retention: Retention, deletion: Deletion) -> Iterator[str]:
+    """Warn where no whole checkpoint is left while the next is written."""
+    if deletion == "before-save" and retention.keep_last == 1 and not retention.keep_best:
+        yield (
+            "The only checkpoint is deleted before the next one is written: a failure meanwhile leaves none. Keep 2 "
+            "(retention.keep_last)"
+        )
 
 
-def priced(assumption: Assumption, capacity: Capacity) -> Assumption:
+def with_further_bytes(assumption: Assumption, capacity: Capacity) -> Assumption:
     """An assumption with what more of it takes, where it is how many checkpoints are kept."""
     if assumption.field != "retention.keep_last":
         return assumption
@@ -146,5 +164,101 @@ def priced(assumption: Assumption, capacity: Capacity) -> Assumption:
     return assumption.model_copy(update={"reason": f"{assumption.reason}; each further one takes {further}"})
 
 
-def _whole(num_bytes: Numbers) -> Numbers:
+def _round_bytes(num_bytes: Numbers) -> Numbers:
     return round(num_bytes) if isinstance(num_bytes, float | int) else np.round(num_bytes)
+
+
+_NUM_PARTS = 10
+"""Parts of the run, with a row at the end of each: a table that can be read."""
+
+
+class CapacityAt(StrictModel):
+    """What the storage must hold some time after the run began."""
+
+    at_seconds: float = Field(description="Seconds of training since the run began.")
+    num_checkpoints: int = Field(description="Whole checkpoints that are there, with the one being written.")
+    checkpoints_bytes: float = Field(description="Bytes of these checkpoints, with those that they need.")
+    kept_weights_bytes: float = Field(description="Bytes of the weights that stay for good.")
+    usable_bytes: float = Field(
+        description="Size of the file system in bytes that holds all this, exports too, with the fraction that stays "
+        "free."
+    )
+
+
+class Held(NamedTuple):
+    """What must fit over a run, and when an offered capacity is full; None where it never is."""
+
+    over_time: list[CapacityAt]
+    full_seconds: float | None
+
+
+def held_over_time(
+    capacity: Capacity,
+    retention: Retention,
+    *,
+    interval_seconds: float,
+    run_seconds: float,
+    offered_bytes: float | None,
+) -> Held:
+    """What must fit from day to day, beside an offered capacity."""
+    over_time = capacity_over_time(capacity, retention, interval_seconds=interval_seconds, run_seconds=run_seconds)
+    if offered_bytes is None:
+        return Held(over_time, None)
+    full = full_after_seconds(capacity, retention, interval_seconds=interval_seconds, offered_bytes=offered_bytes)
+    return Held(over_time, full)
+
+
+def capacity_over_time(
+    capacity: Capacity, retention: Retention, *, interval_seconds: Numbers, run_seconds: Numbers | None
+) -> list[CapacityAt]:
+    """What must fit at the begin, when all kept checkpoints are there, and at each tenth of the run.
+
+    None for arrays, and where the length of the run is not known.
+    """
+    numbers = (interval_seconds, run_seconds, retention.free_fraction, *vars(capacity).values())
+    if run_seconds is None or any(np.ndim(number) for number in numbers):
+        return []
+    interval, length = float(interval_seconds), float(run_seconds)
+    full = (capacity.num_checkpoints - 1) * interval
+    times = {length * part / _NUM_PARTS for part in range(_NUM_PARTS + 1)} | {min(full, length)}
+    return [_capacity_at(seconds, capacity, retention, interval) for seconds in sorted(times)]
+
+
+def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, interval_seconds: float) -> CapacityAt:
+    """What must fit at one moment of the run.
+
+    The number of checkpoints grows by one in each interval until all that are kept are there.
+    """
+    number = min(capacity.num_checkpoints, 1 + math.floor(seconds / interval_seconds * (1 + 1e-12)))
+    checkpoints = capacity.checkpoints_bytes * number / capacity.num_checkpoints
+    weights = capacity.growth_bytes_per_day * seconds / SECONDS_PER_DAY
+    held = checkpoints + weights + capacity.exported_bytes
+    return CapacityAt(
+        at_seconds=seconds,
+        num_checkpoints=number,
+        checkpoints_bytes=checkpoints,
+        kept_weights_bytes=weights,
+        usable_bytes=float(usable_bytes(held, free_fraction=retention.free_fraction)),
+    )
+
+
+def full_after_seconds(
+    capacity: Capacity, retention: Retention, *, interval_seconds: float, offered_bytes: float
+) -> float | None:
+    """When what must fit passes an offered capacity C: (C (1 - f) - K) / g, of kept weights that grow by g; or never.
+
+    K are the checkpoints and exports; where these alone do not fit, it is when the first of them does not.
+    Source: definition, with f of `retention.usable_bytes`.
+
+    >>> kept = {"num_checkpoints": 2, "checkpoints_bytes": 20, "further_checkpoint_bytes": 10, "kept_weights_bytes": 0}
+    >>> rest = {"capacity_bytes": 20, "usable_bytes": 20, "raw_bytes": 20, "written_bytes_per_day": 240}
+    >>> found = Capacity(**kept, **rest, growth_bytes_per_day=5)
+    >>> [full_after_seconds(found, Retention(), interval_seconds=3600, offered_bytes=c) for c in (5, 15, 30)]
+    [0.0, 3600.0, 172800.0]
+    """
+    room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes
+    each = capacity.checkpoints_bytes / capacity.num_checkpoints
+    if room < capacity.checkpoints_bytes:
+        return float(max(0, math.floor(room / each)) * interval_seconds)
+    growth = capacity.growth_bytes_per_day / SECONDS_PER_DAY
+    return (room - capacity.checkpoints_bytes) / growth if growth else None

@@ -6,19 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
+from sizing.strict_model import StrictModel
 from sizing.units import Fraction, PositiveSeconds
 
 _OVERHEAD_SOURCE = "5 %, quoted by VAST Data 2024"
 
 
-class Targets(BaseModel):
+class Targets(StrictModel):
     """What the storage must achieve."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_overhead_fraction: Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
         0.05,
@@ -41,7 +40,7 @@ class Targets(BaseModel):
 
 
 class TargetCheck(Figures):
-    """One target and what was found."""
+    """A target beside the figure that was found for it."""
 
     target: str = Field(description="Field of targets that was set, such as max_stall_seconds.")
     wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
@@ -72,13 +71,16 @@ def check_targets(
     targets: Targets, found: Mapping[str, Numbers | None], *, bounded: Collection[str] = ()
 ) -> list[TargetCheck]:
     """Every target that was set, beside what was found for it; what is `bounded` may be missed, but not met."""
-    return [
-        TargetCheck.of(
-            target=name, wanted=wanted, found=value, met=_met(name, wanted=wanted, found=value, bounded=bounded)
-        )
-        for name, value in found.items()
-        if (wanted := getattr(targets, name)) is not None
-    ]
+    checks = []
+    for name, value in found.items():
+        wanted = getattr(targets, name)
+        if wanted is None:
+            continue
+        met: Any = None if value is None else _is_within(name, wanted=wanted, found=value)
+        if value is not None and name in bounded:
+            met = np.where(met, np.nan, 0.0)  # no number, in rows too, where it is not known to be met
+        checks.append(TargetCheck.of(target=name, wanted=wanted, found=value, met=met))
+    return checks
 
 
 def misses(targets: Targets, found: Mapping[str, Numbers | None]) -> Iterator[tuple[str, Numbers]]:
@@ -87,14 +89,6 @@ def misses(targets: Targets, found: Mapping[str, Numbers | None]) -> Iterator[tu
         wanted = getattr(targets, name)
         if wanted is not None and value is not None:
             yield name, np.isfinite(value) & np.logical_not(_is_within(name, wanted=wanted, found=value))
-
-
-def _met(name: str, *, wanted: Numbers, found: Numbers | None, bounded: Collection[str]) -> Any:
-    """Whether a target is met; None, or no number in rows, where that is not known."""
-    if found is None:
-        return None
-    is_within = _is_within(name, wanted=wanted, found=found)
-    return np.where(is_within, np.nan, 0.0) if name in bounded else is_within
 
 
 def _is_within(name: str, *, wanted: Numbers, found: Numbers) -> Any:

@@ -1,6 +1,6 @@
-"""What must be saved: which parts of the training state, in which dtype."""
+"""The training state that must be saved: its parts, each in its dtype."""
 
-from sizing.state.saved_state import StatePart, resident_parts, saved_parts
+from sizing.state.saved_state import StatePart
 from sizing.state.training import Training
 
-__all__ = ["StatePart", "Training", "resident_parts", "saved_parts"]
+__all__ = ["StatePart", "Training"]

@@ -1,4 +1,4 @@
-"""Compressed gradients: what a data-parallel rank sends of a tensor's gradient, and what it keeps to correct it.
+"""Compressed gradients: the bytes of a tensor's gradient that a data-parallel rank sends, and those it keeps.
 
 One object per method; `METHODS` lists them.
 """
@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
+from sizing.strict_model import StrictModel
 from sizing.units import BITS_PER_BYTE, Fraction
 
 MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
@@ -21,10 +22,8 @@ MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
 Shape = tuple[int, ...]
 
 
-class GradientCompression(BaseModel):
+class GradientCompression(StrictModel):
     """How data-parallel ranks compress the gradients that they exchange."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: AnySpelling[MethodName] = Field(
         description="Method: the largest gradients alone (top-k), few bits (qsgd), low rank (powersgd), or signs of "
@@ -71,16 +70,18 @@ class GradientCompression(BaseModel):
 
 
 INDEX_BYTES = 4
-"""Of the place of a value in its tensor. Source: Aji and Heafield 2017, arXiv 1704.05021, section 3."""
+"""Bytes of the index of a value in its tensor. Source: Aji and Heafield 2017, arXiv 1704.05021, section 3."""
 NORM_BYTES = 4
-"""Of the fp32 norm of a bucket or the fp32 scale of a message. Source: as METHODS."""
+"""Bytes of the fp32 norm of a bucket, or of the fp32 scale of a message. Source: as METHODS."""
 MIN_COMPRESSION_RATE = 2
-"""A tensor that low rank makes less than this smaller is sent whole. Source: PyTorch 2.13, powerSGD_hook.py."""
+"""Min factor by which low rank must shrink a tensor; otherwise it is sent whole. Source: PyTorch 2.13,
+powerSGD_hook.py.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Ranks that add up the gradient of a tensor, and bytes of one of its values."""
+    """Ranks that add up the gradient of a tensor, and the bytes of one of its values."""
 
     num_ranks: int
     value_bytes: int
@@ -88,10 +89,10 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """What a method sends and keeps of the gradient of one tensor.
+    """Compression method: bytes that it sends and keeps of the gradient of one tensor.
 
-    `feeds_back`: whether it keeps errors where nobody says. `needs_shapes`: whether a number of parameters is not
-    enough. `takes`: the fields that count with it alone. `optimizers`: those that it goes with, all where empty.
+    `feeds_back`: it keeps errors by default. `needs_shapes`: the number of parameters is not enough. `takes`: the
+    fields that only this method uses. `optimizers`: those that it works with; all if empty.
     """
 
     name: MethodName
@@ -103,81 +104,81 @@ class Method(ABC):
 
     @abstractmethod
     def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """Bytes of a rank's message for one tensor."""
+        """Count the bytes of a rank's message for one tensor."""
 
     @abstractmethod
     def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
-        """Bytes of what one rank keeps of a tensor with error feedback."""
+        """Count the bytes that one rank keeps of a tensor with error feedback."""
 
     def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """Bytes that are gathered in all: what every rank sends goes to every other, as sums of it have no place.
+        """Count the bytes that all ranks gather: a message cannot be added up, so it goes to every rank.
 
         Source: Agarwal et al. 2022, arXiv 2103.00543, section 2: methods that are not all-reducible are all-gathered.
         """
         return exchange.num_ranks * self.sent_bytes(shape, given, exchange)
 
     def warm_start_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
-        """Bytes that a rank keeps in any case: none with most methods."""
+        """Count the bytes that a rank keeps with or without error feedback; none with most methods."""
         return 0
 
     def kept_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
-        """Bytes that a rank keeps of one tensor from step to step."""
+        """Count the bytes that a rank keeps of one tensor from step to step."""
         feeds_back = self.feeds_back if given.error_feedback is None else given.error_feedback
         errors = self.error_bytes(shape, exchange) if feeds_back else 0
         return errors + self.warm_start_bytes(shape, given, exchange)
 
 
 class TopK(Method):
-    """The largest values with their places; what is not sent is kept."""
+    """Method that sends the largest values with their indices, and keeps the others as errors."""
 
     def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """K (b + 4) of the k = max(1, density n) largest of n values of b bytes."""
+        """Count k (b + 4), for the k = max(1, density n) largest of n values of b bytes."""
         return max(1, math.floor(given.density * math.prod(shape))) * (exchange.value_bytes + INDEX_BYTES)
 
     def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
-        """N b: a residual as large as the gradient."""
+        """Count n b: the error is as large as the gradient."""
         return math.prod(shape) * exchange.value_bytes
 
 
 class Quantised(Method):
-    """A sign and a few levels for each value, and a norm for each bucket."""
+    """Method that sends a sign and a few levels for each value, and a norm for each bucket."""
 
     def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """N q/8 + 4 ceil(n/d), q bits of n values in buckets of d."""
+        """Count n q/8 + 4 ceil(n/d), for q bits of each of n values in buckets of d."""
         parameters = math.prod(shape)
         return parameters * given.bits / BITS_PER_BYTE + NORM_BYTES * -(-parameters // given.bucket_size)
 
     def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
-        """N b."""
+        """Count n b: every value of the gradient keeps its error."""
         return math.prod(shape) * exchange.value_bytes
 
 
 class LowRank(Method):
-    """Two thin matrices for each matrix that they make at least twice as small; what they miss is kept.
+    """Method that sends two thin matrices in place of a matrix at least twice as large, and keeps what they miss.
 
-    A tensor of more dimensions is the matrix of its first one by all others.
+    A tensor of more than two dimensions counts as a matrix of its first dimension by all others.
     """
 
     def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """(n + m) r b of a matrix n x m that is compressed, r at most n and m; else n m b."""
+        """Count (n + m) r b for a compressed matrix n x m, with r at most n and m; otherwise n m b."""
         compressed = _low_rank_values(shape, given.rank)
         return (math.prod(shape) if compressed is None else compressed) * exchange.value_bytes
 
     def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """Twice what is sent: thin matrices are all-reduced, which is a reduce-scatter and an all-gather."""
+        """Count twice the message: thin matrices are all-reduced, by a reduce-scatter and an all-gather."""
         return 2.0 * self.sent_bytes(shape, given, exchange)
 
     def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
-        """N m b of every tensor: PyTorch keeps the error of whole buckets, with what is sent whole in them."""
+        """Count n m b for every tensor: PyTorch keeps errors of whole buckets, also of tensors that are sent whole."""
         return math.prod(shape) * exchange.value_bytes
 
     def warm_start_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
-        """(n + m) r b: the next step begins with the matrices of this one."""
+        """Count (n + m) r b: the next step starts from the matrices of this one."""
         return (_low_rank_values(shape, given.rank) or 0) * exchange.value_bytes
 
 
 def _low_rank_values(shape: Shape, rank: int) -> int | None:
-    """Values of both thin matrices; None where the tensor is sent whole."""
+    """Count the values of both thin matrices; None if the tensor is sent whole."""
     if len(shape) < 2:
         return None
     rows, columns = shape[0], math.prod(shape[1:])
@@ -187,26 +188,26 @@ def _low_rank_values(shape: Shape, rank: int) -> int | None:
 
 
 class OneBit(Method):
-    """The sign of each value, sent to the rank that adds up its part, and back; both keep what they missed, in fp32."""
+    """Method that sends the sign of each value to the rank that adds it up, and back; both keep errors in fp32."""
 
     def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """c/8 + 4 of c padded values to those that add them up, and c/(8 N) + 4 of the own part to all N ranks."""
-        padded, ranks = _padded(shape, exchange.num_ranks), exchange.num_ranks
+        """Count c/8 + 4 for c padded values to the ranks that add them up, and c/(8 N) + 4 for the own part to all."""
+        padded, ranks = _pad(shape, exchange.num_ranks), exchange.num_ranks
         return (padded + padded / ranks) / BITS_PER_BYTE + 2 * NORM_BYTES
 
     def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
-        """c/8 + 4 N out to those that add up, and the same gathered."""
-        padded = _padded(shape, exchange.num_ranks)
+        """Count c/8 + 4 N to the ranks that add up, and as much gathered from them."""
+        padded = _pad(shape, exchange.num_ranks)
         return 2.0 * (padded / BITS_PER_BYTE + NORM_BYTES * exchange.num_ranks)
 
     def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
-        """4 c + 4 c/N: the errors of a worker, and of the part that it adds up."""
-        padded = _padded(shape, exchange.num_ranks)
+        """Count 4 c + 4 c/N: the errors of a worker, and those of the part that it adds up."""
+        padded = _pad(shape, exchange.num_ranks)
         return NORM_BYTES * (padded + padded // exchange.num_ranks)
 
 
-def _padded(shape: Shape, num_ranks: int) -> int:
-    """Values of a tensor, padded so that each rank's part is whole bytes of signs.
+def _pad(shape: Shape, num_ranks: int) -> int:
+    """Count the values of a tensor, padded so that the signs of each rank's part fill whole bytes.
 
     Source: DeepSpeed 0.16.9, runtime/fp16/onebit/adam.py, corrected_tensor_size.
     """
@@ -245,4 +246,4 @@ METHODS: dict[MethodName, Method] = {
         ),
     )
 }
-"""Each method by its name."""
+"""Every method, by name."""

@@ -1,28 +1,27 @@
-"""The `training.offload` block of a Scenario: what of the training state and the activations lies off the GPU."""
+"""The `training.offload` block of a Scenario: the parts of training state and activations that are off the GPU."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
+from sizing.strict_model import StrictModel
 from sizing.units import BytesPerSecond, Fraction, PositiveSeconds
 
 Place = Literal["none", "host", "nvme"]
-"""Where a part of the state lies between its uses: on the GPU, in host memory, or on the drives of the node."""
+"""Where a part of the state is stored between its uses: on the GPU, in host memory, or on the drives of the node."""
 
 OFFLOAD_RATES = ("layer_seconds", "link_bytes_per_second", "nvme_bytes_per_second", "optimizer_parameters_per_second")
-"""Fields that say how fast copies and updates are, and move nothing."""
+"""Fields that give the speed of copies and updates. They move nothing by themselves."""
 
 _Share = Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-class Offload(BaseModel):
+class Offload(StrictModel):
     """What lies in host memory or on NVMe drives of the node in place of GPU memory. By default nothing does."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     optimizer: AnySpelling[Place] = Field(
         "none",

@@ -1,4 +1,4 @@
-"""What an optimizer keeps of a tensor, by its shape: one row per optimizer.
+"""The bytes that an optimizer keeps of a tensor, from its shape: one row per optimizer.
 
 `published/optimizer_state_bytes.json` has every row measured as saved by torch, bitsandbytes and torchao.
 """
@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from sizing.model.inventory import TensorRole
+
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 BYTES_PER_VALUE: dict[Dtype, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
-"""By their definitions; fp8 without its scales."""
+"""Bytes of a value, by definition; fp8 without its scales."""
 
 Optimizer = Literal[
     "adam",
@@ -40,7 +42,7 @@ Rule = Literal["value", "factored", "8-bit", "4-bit", "grams", "block-factors", 
 Tensors = Literal["all", "hidden-matrices", "others"]
 
 MIN_QUANTISED_PARAMETERS = 4096
-"""Smaller tensors stay fp32: bitsandbytes' `min_8bit_size`, torchao's likewise."""
+"""Min size of a quantised tensor. Smaller ones stay fp32: bitsandbytes' `min_8bit_size`, likewise in torchao."""
 _QUANTISED_BLOCK: dict[Rule, int] = {"8-bit": 256, "4-bit": 128}
 _VALUES_PER_BYTE: dict[Rule, int] = {"8-bit": 1, "4-bit": 2}
 _SCALE_BYTES = 4
@@ -49,9 +51,9 @@ _FACTOR_BYTES = 4
 `torchao/optim`, and as OPTIMIZERS."""
 
 _MAX_GRAM_DIMENSION = 10_000
-"""A longer side of a matrix has none: `max_precond_dim` of SOAP, which leaves out a vocabulary."""
+"""Max side of a matrix that has a Gram matrix: `max_precond_dim` of SOAP, which leaves out a vocabulary."""
 _SHAMPOO_BLOCK = 1024
-"""Sides of a block at most: `max_preconditioner_dim` of Distributed Shampoo."""
+"""Max side of a block: `max_preconditioner_dim` of Distributed Shampoo."""
 
 WHOLE_MATRICES: dict[Optimizer, str] = {
     "muon": "the momentum is divided as other moments are, as FSDP2 does; Megatron's layer-wise optimizer deals whole "
@@ -66,17 +68,19 @@ core/optimizer/layer_wise_optimizer.py; distributed_shampoo/distributor/shampoo_
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`copies` statistics of a tensor, kept by `rule`, for `tensors` only.
+    """Statistics that an optimizer keeps of a tensor: `copies` of them, by `rule`, for `tensors` only.
 
-    `value`: one value of the state's dtype per parameter. `factored`: a row and a column of fp32 instead of a
-    matrix. `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small tensors stay fp32. `grams`: a square
-    fp32 matrix for each side of a matrix. `block-factors`: two packed fp32 triangles for each side of each block.
-    `scaled`: none of an optimizer's, but weights as `scaled_dtypes` counts them.
+    `value`: one value of the state's dtype per parameter. `factored`: a row and a column of fp32 instead of a matrix.
+    `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small tensors stay fp32. `grams`: a square fp32
+    matrix for each side of a matrix. `block-factors`: two packed fp32 triangles for each side of each block. `scaled`:
+    not an optimizer's statistic, but weights as `scaled_dtypes` counts them. `keeps_embeddings`: embedding tables stay
+    fp32.
     """
 
     rule: Rule = "value"
     copies: int = 1
     tensors: Tensors = "all"
+    keeps_embeddings: bool = False
 
 
 OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
@@ -91,8 +95,8 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
     "muon": (Moment(tensors="hidden-matrices"), Moment(copies=2, tensors="others")),
     "adafactor": (Moment("factored"),),
     "adafactor-momentum": (Moment("factored"), Moment()),
-    "adam-8bit": (Moment("8-bit", copies=2),),
-    "lion-8bit": (Moment("8-bit"),),
+    "adam-8bit": (Moment("8-bit", copies=2, keeps_embeddings=True),),
+    "lion-8bit": (Moment("8-bit", keeps_embeddings=True),),
     "adam-4bit": (Moment("4-bit", copies=2),),
     "adam-fp8": (Moment("8-bit", copies=2),),
     "schedule-free-adamw": (Moment(copies=2),),
@@ -105,78 +109,73 @@ place of the momentum (Defazio et al. 2024, arXiv 2405.15682). SOAP keeps Adam's
 its Gram matrix and eigenvectors (Vyas et al. 2024, arXiv 2409.11321). Shampoo as distributed_shampoo saves it: filtered
 gradient and Adam's second moment for grafting, and of each side of each block a factor and its inverse root (Shi et al.
 2023, arXiv 2309.06497). Sources otherwise: Kingma and Ba 2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018
-(Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and bitsandbytes 0.4x (block 256, min_8bit_size 4096); torchao (4
-bit, block 128; fp8, block 256)."""
+(Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and bitsandbytes 0.4x (block 256, min_8bit_size 4096), whose
+StableEmbedding keeps 32 bits, as transformers' Trainer has every embedding keep them (trainer.py,
+register_module_override); torchao (4 bit, block 128; fp8, block 256), which quantises embeddings too."""
 
 
-def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, is_hidden_matrix: bool) -> int:
-    """Bytes that a moment keeps of one tensor.
+def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, role: TensorRole) -> int:
+    """Count the bytes that a moment keeps of one tensor.
 
     value: n b; factored: 4 (rows + columns) for each matrix of the last two dimensions, else 4 n; q-bit:
     n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters; grams: 4 d^2 for each side d up to 10,000 of a matrix;
     block-factors: 2 x 4 d (d + 1)/2 for each side d of each block, whose sides are 1,024 at most, vectors cut too.
-    n parameters, b bytes of the dtype.
+    n parameters, b bytes of the dtype. Embeddings that are kept have 4 n.
     Source: as OPTIMIZERS.
 
-    >>> moment_bytes(Moment("8-bit"), (512, 512), dtype="fp32", is_hidden_matrix=True) / 512**2
+    >>> moment_bytes(Moment("8-bit"), (512, 512), dtype="fp32", role="hidden-matrix") / 512**2
     1.015625
-    >>> moment_bytes(Moment("factored"), (512, 1024), dtype="fp32", is_hidden_matrix=True)
+    >>> moment_bytes(Moment("factored"), (512, 1024), dtype="fp32", role="hidden-matrix")
     6144
-    >>> moment_bytes(Moment("grams"), (512, 32_000), dtype="fp32", is_hidden_matrix=False) == 4 * 512**2
+    >>> moment_bytes(Moment("grams"), (512, 32_000), dtype="fp32", role="other") == 4 * 512**2
     True
-    >>> moment_bytes(Moment("block-factors"), (3000, 1500), dtype="fp32", is_hidden_matrix=True)
+    >>> moment_bytes(Moment("block-factors"), (3000, 1500), dtype="fp32", role="hidden-matrix")
     39371472
     """
-    if moment.tensors != "all" and is_hidden_matrix != (moment.tensors == "hidden-matrices"):
+    if moment.tensors != "all" and (role == "hidden-matrix") != (moment.tensors == "hidden-matrices"):
         return 0
-    return moment.copies * _statistic_bytes(moment.rule, shape, dtype)
-
-
-def _statistic_bytes(rule: Rule, shape: tuple[int, ...], dtype: Dtype) -> int:
-    parameters = math.prod(shape)
+    if moment.keeps_embeddings and role == "embedding":
+        return moment.copies * BYTES_PER_VALUE["fp32"] * math.prod(shape)
+    rule, parameters = moment.rule, math.prod(shape)
     if rule == "value":
-        return parameters * BYTES_PER_VALUE[dtype]
-    if rule in _OF_SIDES:
-        return _FACTOR_BYTES * math.prod(shape[:-2]) * _OF_SIDES[rule](shape[-2:])
-    if parameters < MIN_QUANTISED_PARAMETERS:
-        return parameters * BYTES_PER_VALUE["fp32"]
-    quantised = -(-parameters // _VALUES_PER_BYTE[rule])
-    return quantised + _SCALE_BYTES * -(-parameters // _QUANTISED_BLOCK[rule])
-
-
-def _factors(sides: tuple[int, ...]) -> int:
-    """Values of a row and a column of a matrix; of a vector as many as it has."""
-    return sum(sides)
+        num_bytes = parameters * BYTES_PER_VALUE[dtype]
+    elif rule in _OF_SIDES:
+        num_bytes = _FACTOR_BYTES * math.prod(shape[:-2]) * _OF_SIDES[rule](shape[-2:])
+    elif parameters < MIN_QUANTISED_PARAMETERS:
+        num_bytes = parameters * BYTES_PER_VALUE["fp32"]
+    else:
+        scales = _SCALE_BYTES * -(-parameters // _QUANTISED_BLOCK[rule])
+        num_bytes = -(-parameters // _VALUES_PER_BYTE[rule]) + scales
+    return moment.copies * num_bytes
 
 
 def _grams(sides: tuple[int, ...]) -> int:
-    """Values of a square matrix for each side of a matrix, but for long ones; a vector has none."""
+    """Count the values of a square matrix for each side that is not too long; a vector has none."""
     return sum(side**2 for side in sides if side <= _MAX_GRAM_DIMENSION) if len(sides) > 1 else 0
 
 
 def _block_factors(sides: tuple[int, ...]) -> int:
-    """Values of a packed factor and of its inverse root, for each side of each block."""
+    """Count the values of a packed factor and of its inverse root, for each side of each block."""
     num_cuts = [-(-side // _SHAMPOO_BLOCK) for side in sides]
-    num_blocks = math.prod(num_cuts)
-    return sum(num_blocks // cuts * _of_cuts(side) for side, cuts in zip(sides, num_cuts, strict=True) if cuts)
-
-
-def _of_cuts(side: int) -> int:
-    """Values of the factors of the blocks that a long side is cut into."""
-    num_whole, rest = divmod(side, _SHAMPOO_BLOCK)
-    return num_whole * _SHAMPOO_BLOCK * (_SHAMPOO_BLOCK + 1) + rest * (rest + 1)
+    num_blocks, num_values = math.prod(num_cuts), 0
+    for side, cuts in zip(sides, num_cuts, strict=True):
+        if cuts:
+            num_whole, rest = divmod(side, _SHAMPOO_BLOCK)
+            of_one_row = num_whole * _SHAMPOO_BLOCK * (_SHAMPOO_BLOCK + 1) + rest * (rest + 1)
+            num_values += num_blocks // cuts * of_one_row
+    return num_values
 
 
 _OF_SIDES: dict[Rule, Callable[[tuple[int, ...]], int]] = {
-    "factored": _factors,
+    "factored": sum,  # a row and a column of a matrix; of a vector, all its values
     "grams": _grams,
     "block-factors": _block_factors,
 }
-"""Values by the sides of a matrix, or by the length of a vector."""
+"""Functions that count values from the sides of a matrix, or from the length of a vector."""
 
 
 def needs_matrices(optimizer: Optimizer) -> bool:
-    """Whether what it keeps follows from the sides of matrices, or from which tensors are matrices of the layers.
+    """Return whether an optimizer's bytes depend on the sides of matrices, or on which tensors are matrices of layers.
 
     A number of parameters says neither.
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.ranges import plausible_choice
+from sizing.ranges import plausible_choice, plausible_range
 from sizing.spelling import AnySpelling
 from sizing.state.optimizers import Dtype
 from sizing.state.scaled_dtypes import ScaledDtype
-from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, parse_count
+from sizing.strict_model import StrictModel
+from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, Seconds, parse_count
 
 Content = Literal["full", "delta"]
 Way = Literal["network", "storage"]
+Transfer = Literal["broadcast", "peer-to-peer"]
 
 _Parameters = Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]
 
 _DELTA = plausible_choice("training.reinforcement.publication.delta_fraction")
+NETWORK_FRACTION = plausible_range("training.reinforcement.publication.network_fraction")
+LOAD = plausible_range("training.reinforcement.publication.load_seconds_per_tensor")
 
 
-class Publication(BaseModel):
+class Publication(StrictModel):
     """How the policy's weights come to the inference engines that make the samples."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     interval_seconds: PositiveSeconds = Field(
         description="Seconds from one publication to the next: an RL step, where each is published."
@@ -43,8 +45,31 @@ class Publication(BaseModel):
     )
     over: AnySpelling[Way] = Field(
         "network",
-        description="The way to inference. Over the network each engine receives at the rate of a node; over storage "
+        description="The way to inference. Over the network each engine receives from trainers; over storage "
         "trainers write once, and each engine reads.",
+    )
+    transfer: AnySpelling[Transfer] = Field(
+        "broadcast",
+        description="What a node of an engine receives over the network. With broadcast all weights, of which each GPU "
+        "takes its part, with peer-to-peer its part alone.",
+    )
+    through_host: bool = Field(
+        False,
+        description="Whether trainers copy weights to host memory first and send them from there, as a checkpoint "
+        "engine does that outlives them. Default: weights go from GPU to GPU.",
+    )
+    network_fraction: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        json_schema_extra={"source": NETWORK_FRACTION.reason},
+        description="Fraction of the line rate of a node's compute network at which it receives weights. "
+        f"Default: {NETWORK_FRACTION.midpoint:.2g}, geometric mean of published ones.",
+    )
+    load_seconds_per_tensor: Seconds | None = Field(
+        None,
+        json_schema_extra={"source": LOAD.reason},
+        description="Seconds in which an engine takes one tensor of the model into its own layout; formats with scales "
+        f"have a second tensor for the scales of each matrix. Default: {LOAD.midpoint * 1e6:.0f} us, "
+        "geometric mean of published ones.",
     )
     num_replicas: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         1, description="Inference engines that receive the weights."
@@ -54,19 +79,18 @@ class Publication(BaseModel):
     )
     replica_bytes_per_second: BytesPerSecond | None = Field(
         None,
-        description="Measured rate at which one inference engine receives weights, in bytes per second. "
-        "Default: the compute network of its nodes, or the storage's read rates.",
+        description="Measured rate at which one inference engine receives weights, in bytes per second, with all that "
+        "trainers do before and engines after. Default: time by time, from the compute network, or the storage's read "
+        "rates, and the loading of tensors.",
     )
 
 
-class Reinforcement(BaseModel):
+class Reinforcement(StrictModel):
     """Models beside the policy, which `model` describes.
 
     A checkpoint holds policy and critic, each with its optimizer. Reference and reward model are frozen, and come from
     where they were taken at the start.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     critic_parameters: _Parameters | None = Field(
         None,

@@ -1,10 +1,10 @@
-"""The `training` block of a Scenario: what the framework keeps, and so what a checkpoint holds."""
+"""The `training` block of a Scenario: it decides what the framework keeps, and so what a checkpoint holds."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
@@ -13,17 +13,35 @@ from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
 from sizing.state.reinforcement import Reinforcement
 from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.strict_model import StrictModel
 from sizing.units import PositiveSeconds, parse_count
 
-Framework = Literal["megatron", "fsdp2", "torchtitan", "deepspeed", "maxtext"]
+FrameworkName = Literal[
+    "megatron",
+    "fsdp2",
+    "torchtitan",
+    "deepspeed",
+    "maxtext",
+    "transformers",
+    "accelerate",
+    "lightning",
+    "ddp",
+]
 Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
 Recomputation = Literal["none", "selective", "full"]
-"""What the backward pass computes again: nothing, a part of each layer, or layers. The part is attention's scores; in
-torchtitan all but the results of attention, of reduce-scatters and of every other matrix product."""
+"""Activations that the backward pass computes again: none, part of each layer, or whole layers. The part is that of
+`RecomputeModule`; in torchtitan it is all except the results of attention, of reduce-scatters and of every other matrix
+product."""
+RecomputeModule = Literal["core-attn", "layernorm", "mla-up-proj", "moe-act"]
+"""Parts of a layer that selective recomputation computes again: scores of attention, norms, up-projections of latents,
+activation functions of routed experts. Source: Megatron-LM, --recompute-modules, which begins with core_attn alone."""
 Attention = Literal["flash", "eager"]
-"""How attention is computed: in tiles, as FlashAttention and cuDNN do, or with the scores of all pairs of tokens."""
+"""Kernel of attention: in tiles, as FlashAttention and cuDNN do, or with the scores of all pairs of tokens."""
 Loss = Literal["eager", "compiled", "vocab-parallel", "fused", "chunked"]
-"""How cross-entropy is computed of the logits; `sizing/training/losses.py` says what each holds of them."""
+"""Computation of cross-entropy from the logits; `sizing/training/kernels.py` states what each holds of them."""
+ExpertDispatch = Literal["all-to-all", "deepep"]
+"""Exchange of tokens with expert ranks: each goes to each of its experts in bf16; or, as DeepEP and HybridEP send them,
+once to each node with such experts, in 8 bits on its way there where matrix products are."""
 Schedule = Literal[
     "gpipe",
     "1f1b",
@@ -39,12 +57,12 @@ Schedule = Literal[
 ]
 """Orders of microbatches; `training/schedules/` has the rules of each."""
 FOLDED_SCHEDULES: frozenset[Schedule] = frozenset({"zb-v"})
-"""Those that lay the model's chunks out in a V: the first stage has the first and the last.
+"""Schedules that lay the model's chunks out in a V: the first stage has the first chunk and the last.
 
 Source: Qi et al. 2023, arXiv 2401.10241, section 6; torch.distributed.pipelining, generate_stage_to_rank_mapping, "v".
 """
 
-_OF_A_STEP = (
+OF_A_STEP = (
     "global_batch_size",
     "recomputation",
     "recomputed_layers",
@@ -54,13 +72,13 @@ _OF_A_STEP = (
     "achieved",
     "schedule",
     "sequence_parallel",
+    "expert_dispatch",
 )
+"""Fields that describe a step, and need micro_batch_size."""
 
 
-class SavedState(BaseModel):
+class SavedState(StrictModel):
     """Dtypes to save instead of the framework's habit; null means that the part is not saved."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     weights: Dtype | ScaledDtype | None = Field(
         None,
@@ -79,18 +97,25 @@ class SavedState(BaseModel):
     )
 
 
-class Adapters(BaseModel):
-    """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
+def _split_names(names: object) -> object:
+    return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class Adapters(StrictModel):
+    """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
     rank: Annotated[int, Field(ge=1, le=10_000)] = Field(
         description="Inner dimension of the two matrices of an adapter, r in Hu et al. 2021."
     )
-    tensors: tuple[Annotated[str, Field(max_length=60)], ...] = Field(
-        ("attention.query", "attention.key_value", "attention.output"),
-        max_length=50,
-        description="Matrices that get an adapter, by name or by the beginning of the name. Default: all of attention.",
+    tensors: Annotated[
+        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
+        BeforeValidator(_split_names),
+    ] = Field(
+        None,
+        description="Matrices that get an adapter, by name or by the beginning of the name; also as a text with "
+        "commas. The q_proj and "
+        "v_proj that PEFT adapts by default in most families are attention.query and attention.value. Default: all of "
+        "attention, in a model without attention the projection into its state-space layers.",
     )
     save_base: bool = Field(
         False,
@@ -100,12 +125,41 @@ class Adapters(BaseModel):
 
 
 AchievedFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+OverlapFraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Achieved(BaseModel):
+class Overlap(StrictModel):
+    """How much of each exchange between ranks computing hides, as far as there is computing to hide it behind."""
+
+    gradients: OverlapFraction | None = Field(
+        None,
+        description="Fraction of the exchange of gradients and weights with data-parallel ranks. It hides behind all "
+        "computing where layers are gathered, else behind the last backward and the first forward pass (Megatron-LM's "
+        "--overlap-grad-reduce and --overlap-param-gather). Default: 1 with FSDP and ZeRO 3, else 0.",
+    )
+    tensor: OverlapFraction | None = Field(
+        None,
+        description="Fraction of the exchange with tensor ranks, behind the matrix products beside it (Megatron-LM's "
+        "--tp-comm-overlap, torch's asynchronous tensor parallelism). Some 0.5 where it is on. Default: 0.",
+    )
+    pipeline: OverlapFraction | None = Field(
+        None,
+        description="Fraction of the sends between pipeline stages, behind the next microbatch. Default: 1 with "
+        "schedule interleaved in Megatron-LM and with dualpipe, else 0.",
+    )
+    expert: OverlapFraction | None = Field(
+        None,
+        description="Fraction of the exchange of tokens with expert ranks, behind the computing of another microbatch "
+        "(Megatron-LM's --overlap-moe-expert-parallel-comm, DualPipe). Default: 1 with dualpipe, else 0.",
+    )
+    context: OverlapFraction | None = Field(
+        None,
+        description="Fraction of the exchange of keys and values with context ranks, behind attention. Default: 1.",
+    )
+
+
+class Achieved(StrictModel):
     """What a GPU and its links achieve of their peak rates, by kind of work."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     matrices: AchievedFraction | None = Field(
         None, description="Fraction of peak in matrix products of layers and head. Default: by GPU."
@@ -123,19 +177,24 @@ class Achieved(BaseModel):
         None, description="Fraction of the bandwidth between the GPUs of a node. Default: 0.67."
     )
     network: AchievedFraction | None = Field(None, description="Fraction of the line rate between nodes. Default: 0.8.")
-    overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+    overlap: OverlapFraction | Overlap | None = Field(
         None,
-        description="Fraction of the data-parallel communication that computation hides, as far as it lasts as long. "
-        "Default: 1 with FSDP and ZeRO 3, else 0, as Megatron-LM ships.",
+        description="Fraction that computing hides of each exchange between ranks; a number alone is that of the "
+        "gradients. Default: as framework and schedule hide it.",
     )
 
+    @property
+    def overlaps(self) -> Overlap:
+        """Fractions by exchange."""
+        if isinstance(self.overlap, Overlap):
+            return self.overlap
+        return Overlap(gradients=self.overlap)
 
-class Training(BaseModel):
+
+class Training(StrictModel):
     """How the model is trained: what is saved, and with `micro_batch_size` also what a GPU holds of a step."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    framework: AnySpelling[Framework] = Field(
+    framework: AnySpelling[FrameworkName] = Field(
         "megatron",
         description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
         "the defaults that torchtitan ships.",
@@ -194,8 +253,14 @@ class Training(BaseModel):
     )
     recomputation: AnySpelling[Recomputation] | None = Field(
         None,
-        description="What the backward pass computes again. With selective attention scores, in torchtitan what is not "
-        "on its list of saved operations; with full whole layers. Default: selective.",
+        description="What the backward pass computes again. With selective what recompute_modules say, in torchtitan "
+        "what is not on its list of saved operations; with full whole layers. Default: selective.",
+    )
+    recompute_modules: Annotated[tuple[AnySpelling[RecomputeModule], ...], Field(min_length=1)] | None = Field(
+        None,
+        description="Parts of a layer that recomputation selective computes again: scores of attention, norms, "
+        "up-projections of latent attention, activation functions of routed experts. Megatron-LM's "
+        "--recompute-modules. Default: core-attn, the scores.",
     )
     recomputed_layers: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         None,
@@ -229,6 +294,13 @@ class Training(BaseModel):
         None,
         description="Whether tensor ranks share the norms' and dropouts' activations instead of each keeping all "
         "(Korthikanti et al. 2022). Default: yes when tensor is above 1.",
+    )
+
+    expert_dispatch: AnySpelling[ExpertDispatch] | None = Field(
+        None,
+        description="How tokens go to their experts. With deepep (DeepEP, HybridEP; Megatron-LM's "
+        "--moe-token-dispatcher-type flex) once to each node, in 8 bits where matrix products are. Default: deepep "
+        "with dualpipe, else all-to-all.",
     )
 
     gradient_compression: GradientCompression | None = Field(
@@ -276,9 +348,14 @@ class Training(BaseModel):
             raise broken_rule("has num_tokens without global_batch_size", "give global_batch_size")
         if self.critical_batch_tokens is not None and self.num_tokens is None:
             raise broken_rule("has critical_batch_tokens without num_tokens", "give num_tokens")
-        for name in _OF_A_STEP:
+        for name in OF_A_STEP:
             if self.micro_batch_size is None and getattr(self, name) is not None:
                 raise broken_rule(f"has {name} without micro_batch_size", "give micro_batch_size and sequence_length")
+        if self.recompute_modules is not None and self.recomputation not in (None, "selective"):
+            raise broken_rule(
+                f"has recompute_modules with recomputation {self.recomputation}",
+                "give recomputation selective, or remove them",
+            )
         if self.recomputed_layers is not None and self.recomputation != "full":
             raise broken_rule(
                 f"has recomputed_layers with recomputation {self.recomputation or 'not given'}",

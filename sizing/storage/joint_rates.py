@@ -6,146 +6,196 @@ that no storage raises: no rate above what they carry is asked for. A cache that
 which these rates do not raise either. Where contention slows down the file system, its rate is that of one writer. With
 a soft knee of power p the m limits take m^(1/p) s together; what no rate raises is then added, as a p-norm is at most
 the sum: the rates are enough, and in that case a little more.
+
+Where a save is followed by an export, one step may need more of a single node or writer than the other. Then the rates
+of nodes and writers as given stay if they are enough, and the file system alone gets its min rate (`beside_given`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import RateField, Rates
+from sizing.storage.rates import Rates
 from sizing.storage.terms import drained_seconds, file_system_bytes
 from sizing.storage.transfer import Numbers
 
-FILE_SYSTEM_RATES: dict[Direction, RateField] = {
-    "write": "write_bytes_per_second",
-    "read": "read_bytes_per_second",
-}
-_NODE_RATES: dict[Direction, tuple[RateField, ...]] = {
-    "write": ("node_write_bytes_per_second", "node_buffered_write_bytes_per_second"),
-    "read": ("node_read_bytes_per_second", "node_buffered_read_bytes_per_second"),
-}
-_STREAM_RATES: dict[Direction, tuple[RateField, RateField]] = {
-    "write": ("writer_buffered_write_bytes_per_second", "writer_write_bytes_per_second"),
-    "read": ("writer_buffered_read_bytes_per_second", "writer_read_bytes_per_second"),
-}
-"""Of one stream; where both are given the first counts, as in `Rates.stream_bytes_per_second`."""
+FILE_SYSTEM = "file_system_bytes_per_second"
+NODE = "node_bytes_per_second"
+_NODE_RATES = (NODE, "node_buffered_bytes_per_second")
+_STREAM_RATES = ("writer_buffered_bytes_per_second", "writer_bytes_per_second")
+"""Rates of one stream; where both are given the first counts, as in `Rates.stream_bytes_per_second`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JointRates:
-    """The limits of one direction, as shares of one time.
+    """The limits of one direction, as shares of one time. Dictionaries have them by their names in `Rates`.
 
-    `unit_bytes` is what one unit of each limit moves over all steps: the whole file system, one node, one stream;
+    `parts` is what the fullest unit of each limit moves in each step, a node's also where no rate of a node is known;
+    `unit_bytes` is what it moves over all steps: the whole file system, the fullest node, the largest stream;
     `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps
     per second of s: 1 for one step, in sum more where the steps have unlike limits; `held_seconds` what each takes
-    through the adapters, or to drain a full cache. `stream_seconds` is what one stream then moves alone per second of
-    s, `serial_seconds` what no rate shortens.
+    through the adapters, or to drain a full cache, or at the rates of nodes and writers where these stay as given
+    (`keeps_given`); `kept_rates` are of those that also move something alone. `stream_seconds` is what one stream then
+    moves alone per second of s, `serial_seconds` what no rate shortens.
     """
 
+    direction: Direction
     total_bytes: Numbers
-    unit_bytes: dict[RateField, Numbers]
-    max_rates: dict[RateField, Numbers]
+    unit_bytes: dict[str, Numbers]
+    max_rates: dict[str, Numbers]
     steps: tuple[Numbers, ...]
     held_seconds: tuple[Numbers, ...]
     stream_seconds: Numbers
     serial_seconds: Numbers
+    parts: dict[str, tuple[Numbers, ...]]
+    keeps_given: bool = False
+    kept_rates: dict[str, Numbers] = field(default_factory=dict)
 
-    def rates(self, shared_seconds: Numbers) -> dict[RateField, Numbers]:
-        """The rate of each limit that alone moves all bytes in that time, or as fast as the adapters do."""
+    def rates(self, shared_seconds: Numbers) -> dict[str, Numbers]:
+        """The rate of each limit that alone moves all bytes in that time, or as fast as the adapters do.
+
+        Where nodes and writers keep the rates as given, only the file system's; theirs are what the steps then need.
+        """
+        if self.keeps_given:
+            others = [name for name in self.unit_bytes if name != FILE_SYSTEM]
+            rates = {name: self.unit_rate(name, shared_seconds) for name in others} | self.kept_rates
+            return {FILE_SYSTEM: np.divide(self.unit_bytes[FILE_SYSTEM], shared_seconds)} | rates
         return {
-            field: np.minimum(np.divide(size, shared_seconds), self.max_rates[field])
-            for field, size in self.unit_bytes.items()
+            name: np.minimum(np.divide(size, shared_seconds), self.max_rates[name])
+            for name, size in self.unit_bytes.items()
         }
 
-    def shared_seconds(self, seconds: Numbers) -> Numbers:
-        """The max s for a transfer of `seconds`; not above 0 where there is none.
+    def unit_rate(self, name: str, shared_seconds: Numbers) -> Numbers:
+        """The min rate of one unit of a limit at which no step takes longer than it does without that limit."""
+        durations = self.step_seconds(shared_seconds)
+        return functools.reduce(np.maximum, map(np.divide, self.parts[name], durations))
 
-        Without adapters (t - serial) / (steps + stream). Steps that these hold longer than s does take their time
-        from t and not their part of s. As s then shrinks, more steps may be such: after as many rounds as steps none.
-        """
+    def step_seconds(self, shared_seconds: Numbers) -> tuple[Numbers, ...]:
+        """How long each step takes where all limits have time s for all bytes."""
+        pairs = zip(self.steps, self.held_seconds, strict=True)
+        return tuple(np.maximum(step * shared_seconds, held) for step, held in pairs)
+
+    def shared_seconds(self, seconds: Numbers) -> Numbers:
+        """The max s for a transfer of `seconds`; not above 0 where there is none."""
         left = np.subtract(seconds, self.serial_seconds)
-        shared = left / (sum(self.steps, start=np.float64(0.0)) + self.stream_seconds)
-        for _ in self.steps if any(map(np.any, self.held_seconds)) else ():
-            held = [np.greater(net, step * shared) for step, net in zip(self.steps, self.held_seconds, strict=True)]
-            fixed = sum((np.where(is_held, net, 0.0) for is_held, net in zip(held, self.held_seconds, strict=True)))
-            free = sum((np.where(is_held, 0.0, step) for is_held, step in zip(held, self.steps, strict=True)))
-            shared = _divided(left - fixed, free + self.stream_seconds)
-        return shared
+        return self.weighted_seconds(left, [1.0] * len(self.steps), stream_weight=1.0)
+
+    def weighted_seconds(self, seconds: Numbers, weights: Sequence[Numbers], *, stream_weight: Numbers) -> Numbers:
+        """The max s with which the steps, each as often as its weight says, take `seconds`; not above 0 without one.
+
+        Infinite where no step counts. Without adapters t / (steps + stream). Steps that are held longer than s take
+        their time from t and not their part of s. As s then shrinks, more steps may be such: after as many rounds as
+        steps none.
+        """
+        steps = [weight * step for weight, step in zip(weights, self.steps, strict=True)]
+        all_held = [weight * held for weight, held in zip(weights, self.held_seconds, strict=True)]
+        stream = stream_weight * self.stream_seconds
+        together = sum(steps, start=np.float64(0.0)) + stream
+        counts = np.greater(together, 0.0)
+        shared = _divide(seconds, together)
+        for _ in self.steps if any(map(np.any, all_held)) else ():
+            some = np.maximum(shared, -1.0)  # a step that counts for nothing takes no part of a time without end
+            held = [np.greater(net, step * some) for step, net in zip(steps, all_held, strict=True)]
+            fixed = sum((np.where(is_held, net, 0.0) for is_held, net in zip(held, all_held, strict=True)))
+            free = sum((np.where(is_held, 0.0, step) for is_held, step in zip(held, steps, strict=True)))
+            shared = _divide(seconds - fixed, free + stream)
+        return np.where(counts, shared, np.inf)
+
+    def beside_given(self, profile: StorageProfile | None) -> JointRates | None:
+        """Rates beside those of nodes and writers that the profile gives, which stay; None where it gives none.
+
+        Also None with a soft knee, with which rates that are given still take a part of the time.
+        """
+        given = profile.rates(self.direction) if profile else Rates()
+        rates = {name: getattr(given, name) for name in self.unit_bytes if name != FILE_SYSTEM}
+        if not rates or given.knee_power is not None:
+            return None
+        held = [
+            functools.reduce(np.maximum, (self.parts[name][number] / rate for name, rate in rates.items()), net)
+            for number, net in enumerate(self.held_seconds)
+        ]
+        unit, stream = self.unit_bytes[FILE_SYSTEM], _stream_rate(given)
+        moves_alone = stream is not None and np.any(self.stream_seconds)
+        kept = {stream: rates[stream]} if stream is not None and moves_alone else {}
+        alone = sum(self.stream_seconds * self.unit_bytes[name] / rate for name, rate in kept.items())
+        return replace(
+            self,
+            steps=tuple(part / unit for part in self.parts[FILE_SYSTEM]),
+            held_seconds=tuple(held),
+            stream_seconds=0.0,
+            serial_seconds=self.serial_seconds + alone,
+            keeps_given=True,
+            kept_rates=kept,
+        )
 
 
 def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> JointRates:
     """The limits that a profile gives for a direction, and that of the file system, which every storage has."""
-    stream = _stream_rate(profile, direction)
-    fields = [
-        FILE_SYSTEM_RATES[direction],
-        *(field for field in _NODE_RATES[direction] if _is_given(profile, field)),
-        *([stream] if stream else []),
-    ]
-    parts = {field: [_unit_bytes(field, demand) for demand in demands] for field in fields}
-    file_system = FILE_SYSTEM_RATES[direction]
     rates = profile.rates(direction) if profile else Rates()
-    parts[file_system] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
-    unit_bytes = {field: sum(sizes, start=np.float64(0.0)) for field, sizes in parts.items()}
+    stream = _stream_rate(rates)
+    nodes = [name for name in _NODE_RATES if getattr(rates, name) is not None]
+    names = [FILE_SYSTEM, *nodes, *([stream] if stream else [])]
+    parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
+    parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
+    unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
     held = tuple(np.maximum(demand.network_seconds, drained_seconds(rates, demand)) for demand in demands)
     has_knee = rates.knee_power is not None
-    together = len(fields) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
+    together = len(names) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
+    of_nodes = {NODE: [_unit_bytes(NODE, demand) for demand in demands]}
     steps = tuple(
-        together * functools.reduce(np.maximum, (sizes[number] / unit_bytes[field] for field, sizes in parts.items()))
+        together * functools.reduce(np.maximum, (sizes[number] / unit_bytes[name] for name, sizes in parts.items()))
         for number in range(len(demands))
     )
     alone = sum((demand.metadata_bytes for demand in demands), start=np.float64(0.0))
+    without_stream = rates._replace(writer_bytes_per_second=None, writer_buffered_bytes_per_second=None)
+    serial = sum(serial_steps(without_stream, demands).values(), start=np.float64(0.0))
     return JointRates(
-        total_bytes=unit_bytes[file_system],
+        direction=direction,
+        total_bytes=unit_bytes[FILE_SYSTEM],
         unit_bytes=unit_bytes,
-        max_rates={field: np.inf if has_knee else _max_rate(field, demands) for field in fields},
+        max_rates={name: np.inf if has_knee else _max_rate(name, demands) for name in names},
         steps=steps,
         held_seconds=(0.0,) * len(demands) if has_knee else held,
         stream_seconds=alone / unit_bytes[stream] if stream else 0.0,
-        serial_seconds=_serial_seconds(rates, demands) + (sum(held) if has_knee else 0.0),
+        serial_seconds=serial + (sum(held) if has_knee else 0.0),
+        parts={name: tuple(sizes) for name, sizes in (of_nodes | parts).items()},
     )
 
 
-def _stream_rate(profile: StorageProfile | None, direction: Direction) -> RateField | None:
-    return next((field for field in _STREAM_RATES[direction] if _is_given(profile, field)), None)
+def _stream_rate(rates: Rates) -> str | None:
+    return next((name for name in _STREAM_RATES if getattr(rates, name) is not None), None)
 
 
-def _is_given(profile: StorageProfile | None, field: RateField) -> bool:
-    return getattr(profile, field, None) is not None
-
-
-def _divided(seconds: Numbers, by: Numbers) -> Numbers:
+def _divide(seconds: Numbers, by: Numbers) -> Numbers:
     """A quotient; below 0 where nothing is left to divide by, as adapters alone take all the time."""
     return np.where(np.greater(by, 0.0), np.divide(seconds, np.where(np.greater(by, 0.0), by, 1.0)), -np.inf)
 
 
-def _num_units(field: RateField, demand: Demand) -> Numbers:
-    if field.startswith("node_"):
-        return demand.num_nodes
-    return demand.num_streams if field.startswith("writer_") else 1
+def _share(name: str, demand: Demand) -> Numbers:
+    """What part of all bytes the fullest unit of a limit moves: a node, a stream, or the whole file system."""
+    if name.startswith("node_"):
+        return np.divide(demand.fullest_node_over_mean, demand.num_nodes)
+    return np.divide(demand.largest_over_mean, demand.num_streams) if name.startswith("writer_") else 1.0
 
 
-def _unit_bytes(field: RateField, demand: Demand) -> Numbers:
-    return np.divide(np.float64(demand.total_bytes), _num_units(field, demand))
+def _unit_bytes(name: str, demand: Demand) -> Numbers:
+    return np.float64(demand.total_bytes) * _share(name, demand)
 
 
-def _max_rate(field: RateField, demands: Sequence[Demand]) -> Numbers:
+def _max_rate(name: str, demands: Sequence[Demand]) -> Numbers:
     """What the adapters of all nodes of a step let one unit of the limit move, in the step where that is most."""
     carried = (
         np.inf
         if demand.node_network_bytes_per_second is None
-        else demand.node_network_bytes_per_second * demand.num_nodes / _num_units(field, demand)
+        else demand.node_network_bytes_per_second
+        * _share(name, demand)
+        * np.divide(demand.num_nodes, demand.fullest_node_over_mean)
         for demand in demands
     )
     return functools.reduce(np.maximum, carried)
-
-
-def _serial_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:
-    """What nothing overlaps and no rate of the joint ones shortens, planning included where no storage is given."""
-    without_stream = rates._replace(writer_bytes_per_second=None, writer_buffered_bytes_per_second=None)
-    return sum(serial_steps(without_stream, demands).values(), start=np.float64(0.0))

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, combined_seconds, transfer_seconds
+from sizing.strict_model import StrictModel
 
 __all__ = [
     "NETWORK",
@@ -25,6 +26,7 @@ __all__ = [
     "limit_text",
     "name_of_max",
     "serial_steps",
+    "steps_seconds",
     "transfer",
 ]
 
@@ -34,10 +36,8 @@ NETWORK: Resource = "storage-network"
 _Name = TypeVar("_Name", bound=str)
 
 
-class Limit(BaseModel):
+class Limit(StrictModel):
     """One resource: the rate that it allows, and the time that it takes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     resource: Resource = Field(
         description="What limits: one writer's stream, a node, its adapters, the whole file system, or a step that "
@@ -46,7 +46,7 @@ class Limit(BaseModel):
     seconds: float = Field(description="Seconds that the transfer takes of this resource.")
     bytes_per_second: float | None = Field(
         description="Rate that the resource allows over all of its units, in bytes per second. "
-        "Null for steps that add up."
+        "Null for steps that add up, and where it takes no time, as a cache that holds the whole save."
     )
     slack_fraction: float | None = Field(
         description="Fraction of the transfer for which the resource could idle, 0 for the bottleneck. "
@@ -70,28 +70,48 @@ class Transfer:
 
     @functools.cached_property
     def seconds(self) -> Numbers:
-        """From start to end."""
+        """Time of the transfer from start to end."""
         return transfer_seconds(self.serial_seconds, self.shared_seconds)
 
     @functools.cached_property
     def bottleneck(self) -> Resource:
         """The resource that decides for the longest time; for arrays an array of names."""
-        return name_of_max(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
+        if len(self.steps) == 1:
+            return name_of_max(self.serial | self.steps[0])
+        decided: Terms = {}  # of each resource the time of the steps in which it was the slowest
+        for step in self.steps:
+            slowest = functools.reduce(np.maximum, step.values())
+            for resource, seconds in step.items():
+                decided[resource] = decided.get(resource, 0.0) + np.where(seconds == slowest, seconds, 0.0)
+        return name_of_max(self.serial | decided)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Every resource with its time and slack, of numbers alone."""
         bottleneck = self.bottleneck
-        shared = {resource: sum(step[resource] for step in self.steps) for resource in self.steps[0]}
-        return tuple(
-            Limit(
-                resource=resource,
-                seconds=float(seconds),
-                bytes_per_second=float(self.total_bytes / seconds) if resource in shared else None,
-                slack_fraction=float(1 - seconds / self.shared_seconds) if resource in shared else None,
-                binds=resource == bottleneck,
-            )
-            for resource, seconds in (shared | self.serial).items()
+        shared = {resource: sum(float(step[resource]) for step in self.steps) for resource in self.steps[0]}
+        together = float(self.shared_seconds)
+        return (
+            *(
+                Limit(
+                    resource=resource,
+                    seconds=seconds,
+                    bytes_per_second=float(self.total_bytes) / seconds if seconds else None,
+                    slack_fraction=1 - seconds / together if together else 0.0,
+                    binds=resource == bottleneck,
+                )
+                for resource, seconds in shared.items()
+            ),
+            *(
+                Limit(
+                    resource=resource,
+                    seconds=float(seconds),
+                    bytes_per_second=None,
+                    slack_fraction=None,
+                    binds=resource == bottleneck,
+                )
+                for resource, seconds in self.serial.items()
+            ),
         )
 
 
@@ -110,6 +130,22 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     slowest = sum(combined_seconds(*step.values(), knee_power=rates.knee_power) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
+
+
+def steps_seconds(profile: StorageProfile | None, steps: Sequence[Demand], *, direction: Direction) -> Numbers | None:
+    """Time of steps one after the other, 0 of none; None where the profile gives no rate for the direction.
+
+    Source: `transfer`.
+
+    >>> from sizing.storage.rates import Rates
+    >>> profile = StorageProfile.of(read=Rates(file_system_bytes_per_second=2.0))
+    >>> float(steps_seconds(profile, [Demand(8.0, 1, 1, 1)], direction="read"))
+    4.0
+    """
+    if not steps:
+        return 0.0
+    moved = transfer(profile, steps, direction=direction) if profile else None
+    return None if moved is None else moved.seconds
 
 
 def limit_text(resource: Resource) -> str:
@@ -140,13 +176,3 @@ def serial_steps(rates: Rates, demands: Sequence[Demand]) -> Terms:
         for resource, step in serial_terms(rates, demand).items():
             seconds[resource] = seconds.get(resource, 0.0) + step
     return seconds
-
-
-def _decided(steps: Sequence[Terms]) -> Terms:
-    """The time of the steps in which a resource was the slowest."""
-    decided: Terms = {}
-    for step in steps:
-        slowest = functools.reduce(np.maximum, step.values())
-        for resource, seconds in step.items():
-            decided[resource] = decided.get(resource, 0.0) + np.where(seconds == slowest, seconds, 0.0)
-    return decided

@@ -1,23 +1,31 @@
 """What the agent measured: one JSON document per run, owned here, written by `io_bench`.
 
-A Measurement keeps every sample of every rank, so that whoever reads it years later can judge it anew.
+A Measurement keeps every sample of every rank, so that whoever reads it years later can judge it anew. The JSON Schema
+of the document is published in `docs/benchmark-result.schema.json`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
-from sizing.storage.corruption import Corruption
-from sizing.storage.measured_list import MeasuredList
-from sizing.storage.request_times import CHANGE_RATIO, LateRepetition, RateChange, RatesOverTime, RequestLatency
+from sizing.storage.run_events import (
+    CHANGE_RATIO,
+    Corruption,
+    LateRepetition,
+    MeasuredList,
+    RateChange,
+    RatesOverTime,
+    RequestLatency,
+)
 from sizing.storage.workload_shape import WorkloadShape
+from sizing.strict_model import StrictModel
 from sizing.units import MAX_BYTES
-from sizing.units.moments import Moment
+from sizing.units.inputs import Moment
 
 RAW_ENGINE = "direct"
 """Moves the bytes and little else: it shows the storage, the other engines what they make of it."""
@@ -54,6 +62,8 @@ _Rate = Annotated[float, Field(gt=0)]
 _Fraction = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=200)]
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 
 def median_bytes_per_second(total_bytes: int, seconds: list[float]) -> float:
     """The rate of a measurement: total bytes over the median time of its repetitions.
@@ -67,14 +77,14 @@ def median_bytes_per_second(total_bytes: int, seconds: list[float]) -> float:
     return total_bytes / statistics.median(seconds)
 
 
-class Measurement(BaseModel):
+class Measurement(StrictModel):
     """One operation of one configuration, repeated.
 
     `seconds[i]` is repetition i, `rank_seconds[i][r]` rank r in it. Times that are not lists are medians over the
     repetitions.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     engine: str = Field(
         min_length=1, max_length=64, description="Engine that wrote the checkpoint, such as direct or torch-save."
@@ -338,10 +348,8 @@ class Measurement(BaseModel):
         return self
 
 
-class BenchmarkResult(BaseModel):
+class BenchmarkResult(StrictModel):
     """The agent's result document: what ran, where, and every measurement of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = Field(1, description="Version of this form of document.")
     run_id: str = Field(
@@ -362,3 +370,12 @@ class BenchmarkResult(BaseModel):
         "Null when there was none.",
     )
     measurements: MeasuredList[Measurement] = Field(min_length=1, description="Every operation of every configuration.")
+
+
+def result_schema() -> dict[str, Any]:
+    """What a result document may hold; its `schema_version` is 1.
+
+    >>> result_schema()["properties"]["schema_version"]["const"], result_schema()["$schema"]
+    (1, 'https://json-schema.org/draft/2020-12/schema')
+    """
+    return {"$schema": DIALECT, **BenchmarkResult.model_json_schema()}

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from sizing.errors import broken_rule
-from sizing.ranges import plausible_range
-from sizing.storage.rates import Direction, RateField, Rates, rates_of
+from sizing.errors import InvalidInput, broken_rule
+from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
+from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
-from sizing.units import ByteCount, BytesPerSecond, Seconds, percent_text
-
-_COPY = "storage.profile.device_to_host_bytes_per_second"
-_PLANNING = "storage.profile.planning_seconds_per_rank"
-_FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
-_Contention = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-_Stripes = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
-_KneePower = Annotated[float, Field(ge=1, le=64, allow_inf_nan=False)]
+from sizing.strict_model import StrictModel
 
 
-class MeasuredOn(BaseModel):
+class MeasuredOn(StrictModel):
     """The benchmark run that rates come from, and how much of a cluster it saw."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: Annotated[str, Field(max_length=64)] = Field(
         description="Id of the benchmark run, as in its result document."
@@ -39,155 +30,30 @@ class MeasuredOn(BaseModel):
     )
 
 
-class StorageProfile(BaseModel):
+if TYPE_CHECKING:
+    _Document = BaseModel  # the program asks for `write` and `read`, and for no field of documents
+else:
+    _Document = create_model(
+        "_Document",
+        **{
+            figure.document_name(direction): (
+                figure.kind | None,
+                Field(None, description=figure.document_description(direction)),
+            )
+            for figure in FIGURES.values()
+            for direction in DIRECTIONS
+            if figure.only in (None, direction)
+        },
+    )
+
+
+class StorageProfile(_Document):
     """Max rates of a storage system, and the times of a save or a restore that nothing overlaps."""
+
+    # Documents have the figures of both directions side by side, by names that follow from `Rates`.
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max write rate of the whole file system, in bytes per second. Default: no limit."
-    )
-    read_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max read rate of the whole file system, in bytes per second. Default: no limit."
-    )
-    node_write_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max write rate of one node by its storage ports or drives, in bytes per second. "
-        "Default: no limit.",
-    )
-    node_read_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max read rate of one node by its storage ports or drives, in bytes per second. Default: no limit.",
-    )
-    node_buffered_write_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max write rate of one node through its page cache, all streams together, in bytes per second. "
-        "Default: no limit.",
-    )
-    node_buffered_read_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max read rate of one node through its page cache, all streams together, in bytes per second. "
-        "Default: no limit.",
-    )
-    writer_write_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max write rate of one writer's stream, in bytes per second. Default: no limit."
-    )
-    writer_read_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max read rate of one reader's stream, in bytes per second. Default: no limit."
-    )
-    writer_buffered_write_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max write rate of one stream through the page cache, in bytes per second. Default: no limit."
-    )
-    writer_buffered_read_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="Max read rate of one stream through the page cache, in bytes per second. Default: no limit."
-    )
-    device_to_host_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Rate at which one GPU copies to host memory, in bytes per second. "
-        f"Default: {plausible_range(_COPY).midpoint:.2g} of the line rate of its PCIe link with mode async or tiers, "
-        "the middle of what was measured; otherwise the copy takes no time of its own.",
-    )
-    files_per_second: _FilesPerSecond | None = Field(
-        None, description="Max rate at which saves create files, in files per second. Default: no limit."
-    )
-    read_files_per_second: _FilesPerSecond | None = Field(
-        None, description="Max rate at which restores open files, in files per second. Default: no limit."
-    )
-    file_write_seconds: Seconds | None = Field(
-        None,
-        description="Seconds to create, sync and close one file; files of one stream wait for each other. "
-        "Default: none.",
-    )
-    file_read_seconds: Seconds | None = Field(
-        None, description="Seconds to open one file; files of one stream wait for each other. Default: none."
-    )
-    planning_seconds_per_rank: Seconds | None = Field(
-        None,
-        description="Seconds that each rank adds to the plan of a save, gathered on one rank as DCP does. "
-        f"Default: {percent_text(plausible_range(_PLANNING).midpoint)} of what the format takes without cached plans; "
-        "none in formats without .metadata.",
-    )
-    read_planning_seconds_per_rank: Seconds | None = Field(
-        None, description="Seconds that each rank adds to the plan of a restore. Default: none."
-    )
-    commit_seconds: Seconds | None = Field(
-        None,
-        description="Seconds from the last byte until the save is complete: sync folders, rename, publish. "
-        "Default: none.",
-    )
-    fixed_write_seconds: Seconds | None = Field(
-        None, description="Seconds that a save takes whatever its size. Default: none."
-    )
-    fixed_read_seconds: Seconds | None = Field(
-        None, description="Seconds that a restore takes whatever its size. Default: none."
-    )
-    writer_write_contention_fraction: _Contention | None = Field(
-        None,
-        description="Fraction of the file system's time of a byte that each further writer adds in saves. "
-        "Default: none.",
-    )
-    node_write_contention_fraction: _Contention | None = Field(
-        None,
-        description="Fraction of the file system's time of a byte that each further node adds in saves. Default: none.",
-    )
-    write_cache_bytes: ByteCount | None = Field(
-        None,
-        description="Bytes of a save that a cache of the storage takes before the rate beyond it limits. "
-        "Default: none.",
-    )
-    beyond_cache_write_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max write rate of the whole file system for what its cache does not hold, in bytes per second. "
-        "Default: no limit.",
-    )
-    stripe_write_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max write rate of one writer at one storage target of a striped file, in bytes per second. "
-        "Default: no limit.",
-    )
-    write_stripe_count: _Stripes | None = Field(
-        None,
-        description="Storage targets over which each file is striped in saves. Default: stripes do not limit.",
-    )
-    write_knee_power: _KneePower | None = Field(
-        None,
-        description="Power p with which the times t of shared limits combine in saves, (sum of t^p)^(1/p); 1 adds "
-        "them. Default: the slowest hides the others.",
-    )
-    writer_read_contention_fraction: _Contention | None = Field(
-        None,
-        description="Fraction of the file system's time of a byte that each further reader adds in restores. "
-        "Default: none.",
-    )
-    node_read_contention_fraction: _Contention | None = Field(
-        None,
-        description="Fraction of the file system's time of a byte that each further node adds in restores. "
-        "Default: none.",
-    )
-    read_cache_bytes: ByteCount | None = Field(
-        None,
-        description="Bytes of a restore that a cache of the storage takes before the rate beyond it limits. "
-        "Default: none.",
-    )
-    beyond_cache_read_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max read rate of the whole file system for what its cache does not hold, in bytes per second. "
-        "Default: no limit.",
-    )
-    stripe_read_bytes_per_second: BytesPerSecond | None = Field(
-        None,
-        description="Max read rate of one reader at one storage target of a striped file, in bytes per second. "
-        "Default: no limit.",
-    )
-    read_stripe_count: _Stripes | None = Field(
-        None,
-        description="Storage targets over which each file is striped in restores. Default: stripes do not limit.",
-    )
-    read_knee_power: _KneePower | None = Field(
-        None,
-        description="Power p with which the times t of shared limits combine in restores, (sum of t^p)^(1/p); 1 "
-        "adds them. Default: the slowest hides the others.",
-    )
     measured: MeasuredOn | None = Field(
         None, description="Benchmark run that the rates come from. Default: they were not measured here."
     )
@@ -198,20 +64,95 @@ class StorageProfile(BaseModel):
             raise broken_rule("must have at least one rate", "give write_bytes_per_second: 273 GB/s")
         return self
 
+    @model_validator(mode="after")
+    def _caches_have_a_rate(self) -> Self:
+        """Refuse a cache that takes bytes in no time: a save that fits it would have an infinite rate."""
+        for direction in DIRECTIONS:
+            rates = self.rates(direction)
+            has_cache = rates.cache_bytes is not None or rates.beyond_cache_bytes_per_second is not None
+            if has_cache and not rates.limits_bytes:
+                cache, rate = (
+                    document_name(name, direction) for name in ("cache_bytes", "file_system_bytes_per_second")
+                )
+                rule = f"must say how fast the cache takes bytes, where it has {cache} or a rate beyond it"
+                raise broken_rule(rule, f"give {rate}: 273 GB/s")
+        return self
+
     @classmethod
-    def of_figures(cls, figures: Mapping[RateField, Numbers]) -> StorageProfile:
+    def of(cls, *, write: Rates = Rates(), read: Rates = Rates()) -> StorageProfile:  # noqa: B008 - it is immutable
         """A profile of figures that may be arrays, and are not validated."""
-        return cls.model_construct(**dict[str, Any](figures.items()))
+        return cls.model_construct(**dict[str, Any](write.document("write") | read.document("read")))
 
     def figures(self) -> dict[str, Numbers]:
-        """Every rate and time that is known, by field."""
-        return {name: value for name, value in vars(self).items() if value is not None and name != "measured"}
+        """Every rate and time that is known, by its field in documents."""
+        return self.write.document("write") | self.read.document("read")
+
+    @property
+    def write(self) -> Rates:
+        """Rates that limit saves."""
+        return Rates.of_document(vars(self), "write")
+
+    @property
+    def read(self) -> Rates:
+        """Rates that limit restores."""
+        return Rates.of_document(vars(self), "read")
 
     def rates(self, direction: Direction) -> Rates:
-        """What limits saves, or restores: what `storage.terms` calculates with."""
-        return rates_of(vars(self), direction)
+        """Rates that limit saves, or restores, as the direction says."""
+        return Rates.of_document(vars(self), direction)
+
+    def with_rates(self, direction: Direction, **figures: Any) -> StorageProfile:
+        """The profile with other figures of a direction, by their names in `Rates`, not validated.
+
+        >>> profile = StorageProfile.of(write=Rates(node_bytes_per_second=8e9))
+        >>> profile.with_rates("read", fixed_seconds=2.0).read.fixed_seconds
+        2.0
+        """
+        return self.model_copy(update={document_name(name, direction): value for name, value in figures.items()})
 
     def direct(self) -> StorageProfile:
         """The profile for writers and readers that bypass the page cache."""
-        buffered = {name: None for name in type(self).model_fields if "_buffered_" in name}
-        return self.model_copy(update=buffered)
+        past_the_cache = {"node_buffered_bytes_per_second": None, "writer_buffered_bytes_per_second": None}
+        return self.with_rates("write", **past_the_cache).with_rates("read", **past_the_cache)
+
+
+def profile_of(result: BenchmarkResult) -> StorageProfile:
+    """The best rates of a run, taken as those of the whole file system.
+
+    One run cannot tell whether writer, node or file system was the limit, so its best rate is a lower
+    bound of what the file system gives to more nodes. Unverified measurements, reads that may have come from the page
+    cache, and workloads of a shape of their own do not count: a hot file that many read, or a save that waits for
+    a deletion, has a rate that a plain one does not have.
+
+    Raises InvalidInput where no write is left.
+    """
+    write = _best(result.measurements, "write")
+    read = _best(result.measurements, "restore")
+    if write is None:
+        raise InvalidInput.of(
+            "measurements",
+            "must hold a verified write with nothing beside it",
+            value=", ".join(sorted({m.operation for m in result.measurements})),
+            remedy="run ckpt-bench run again and look at its warnings",
+        )
+    write_rates = Rates(file_system_bytes_per_second=write.headline_bytes_per_second)
+    read_rates = Rates(file_system_bytes_per_second=read.headline_bytes_per_second if read else None)
+    warnings = list(result.warnings)
+    if any(m.operation == "restore" and not m.is_of_storage for m in result.measurements):
+        warnings.append("the restore may have read from the page cache, so it gives no read rate")
+    measured = MeasuredOn(
+        run_id=result.run_id,
+        engine=write.engine,
+        num_nodes=write.num_nodes,
+        num_ranks=write.num_ranks,
+        warnings=tuple(warnings),
+    )
+    return StorageProfile.model_validate(
+        {**write_rates.document("write"), **read_rates.document("read"), "measured": measured}
+    )
+
+
+def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
+    of_operation = [m for m in measurements if m.operation == operation and m.shape is None]
+    usable = [m for m in of_operation if m.verified and m.is_of_storage]
+    return max(usable, key=lambda m: m.headline_bytes_per_second, default=None)

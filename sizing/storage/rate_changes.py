@@ -3,27 +3,32 @@
 Like are measurements of the same operation, setting and configuration: their `series` says all of it. Each new rate
 alone, and the two latest together, are held against the level before: the geometric mean of up to 20 earlier runs. They
 differ where they lie outside of what the spread of those runs explains.
+
+Each source of runs has one voice, however many it publishes: its rates are held against its own level, and the series
+is at a loss where the most voices say so.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
-from sizing.storage.calibration.rows import Row, reasons_against
+from sizing.storage.calibration.agreement import Publisher
+from sizing.storage.calibration.fit_data import RunMeasurement, reasons_against
 from sizing.storage.measurement import Measurement
 
 Change = Literal["loss", "gain"]
 CHANGES: tuple[Change, ...] = get_args(Change)
 
 MAX_SERIES_CHARACTERS = 300
-"""Of a series: all numbers of a measurement and its words. What is longer ends in a digest."""
+"""Max length of the name of a series: all numbers of a measurement and its words. Longer names end in a digest."""
 FALSE_LOSSES_PER_RUN = 0.002
 """Runs that the tests call a loss though nothing changed: one in 500, more than a year of nightly runs. A choice: rarer
 ones would let real losses wait for more runs. Runs once called so narrow the spread of the others; simulated, it is
@@ -31,7 +36,7 @@ one in 400."""
 MIN_EARLIER_RUNS = 5
 """Before a rate is judged. A choice: with fewer, Student's t asks for changes of a multiple."""
 MAX_EARLIER_RUNS = 20
-"""That a level rests on: more narrow the limits by less than 3 %, and let it lag behind slow drifts."""
+"""Max of runs that a level rests on: more narrow the limits by less than 3 %, and let it lag behind slow drifts."""
 MIN_CHANGE_FRACTION = 0.05
 """Smaller ones are not marked. A choice: nobody acts on them, and rates of a day and a night differ by as much."""
 _MIN_CHANGE = -math.log1p(-MIN_CHANGE_FRACTION)
@@ -40,22 +45,26 @@ MIN_SPREAD = 0.01
 """Standard deviation of log rates below which no series is believed to be: a handful of runs may be alike by chance."""
 
 
+DAYS_OF_A_LOSS = 30
+"""For which a loss counts after the latest run of the source that saw it, against sources that see none since. A
+choice: less would let storage that is measured every month go, more would keep the losses of tokens that are gone."""
+
+
 def series_of(measurement: Measurement) -> str | None:
     """What a measurement may be compared with over time, in words; None where it tells nothing of the storage."""
-    found = measurement
-    row = Row("", found)
+    row = RunMeasurement("", measurement)
     if any(reasons_against(row, None)):
         return None
-    asked = found.payload_bytes_per_rank or found.bytes_per_rank
     facts = {
-        "block bytes": found.block_bytes,
-        "threads per rank": found.threads_per_rank,
-        "nodes": found.num_nodes,
-        "ranks": found.num_ranks,
-        "bytes per rank": asked,
+        "block bytes": measurement.block_bytes,
+        "threads per rank": measurement.threads_per_rank,
+        "nodes": measurement.num_nodes,
+        "ranks": measurement.num_ranks,
+        "bytes per rank": measurement.payload_bytes_per_rank or measurement.bytes_per_rank,
         "files": row.num_files,
     }
-    words = [f"{found.operation} by {found.engine}", found.cache_policy, row.setting[3]]
+    operation = f"{measurement.operation} by {measurement.engine}"
+    words = [operation, measurement.cache_policy, row.setting[3]]
     text = ", ".join([*filter(None, words), *(f"{name} {value}" for name, value in facts.items() if value is not None)])
     if len(text) <= MAX_SERIES_CHARACTERS:
         return text
@@ -64,14 +73,17 @@ def series_of(measurement: Measurement) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A rate beside the level before it."""
+class RateVerdict:
+    """How a rate compares with the level that its series had before it."""
 
     expected: float | None
     """The level, in the unit of the rate; None before there are enough earlier runs."""
     change: Change | None
     is_lost: bool
-    """Whether the series is at a loss with this run: the run is one, or its level began with one."""
+    """Whether the series is at a loss with this run: the run is one, or its level began with one.
+
+    Where sources differ: whether the most of them say so, or else the senior one.
+    """
 
 
 @dataclass(slots=True)
@@ -84,11 +96,11 @@ class _Series:
     """The latest runs that differed from the level, one after the other."""
     began_with: Change | None = None
 
-    def judged(self, log_rate: float, num_tests: int) -> Judged:
-        """The verdict on the next rate, which then belongs to what is known."""
+    def judge(self, log_rate: float, num_tests: int) -> RateVerdict:
+        """Judge the next rate, which then belongs to what is known."""
         if not self._is_known():
             self.level = [*self.level, log_rate][-MAX_EARLIER_RUNS:]
-            return Judged(None, None, self.began_with == "loss")
+            return RateVerdict(None, None, self.began_with == "loss")
         expected = math.exp(statistics.fmean(self.level))
         alone = self._departure([log_rate], self.level, num_tests)
         together = self._lasting(log_rate, num_tests)
@@ -101,7 +113,12 @@ class _Series:
                 self._begin(self.outside, alone)
         else:
             self.level, self.outside = [*self.level, log_rate][-MAX_EARLIER_RUNS:], []
-        return Judged(expected, change, change == "loss" or (change is None and self.began_with == "loss"))
+        return RateVerdict(expected, change, change == "loss" or (change is None and self.began_with == "loss"))
+
+    @property
+    def has_had_level(self) -> bool:
+        """Whether a run was ever held against a level, or the next one would be."""
+        return self.began_with is not None or self._is_known()
 
     def _is_known(self) -> bool:
         return len(self.level) >= 2 and self._freedom(self.level) >= MIN_EARLIER_RUNS - 1
@@ -139,15 +156,73 @@ class _Series:
         return "loss" if departure < 0 else "gain"
 
 
-def judged_rates(rates: Sequence[float], num_tests: Sequence[int] | None = None) -> list[Judged]:
-    """Each rate of a series, the earliest first, beside the level before it.
+class RunPublication(NamedTuple):
+    """Who published a run, and when."""
 
+    source: Publisher
+    at: datetime
+
+
+def judge_rates(
+    rates: Sequence[float], num_tests: Sequence[int] | None = None, published: Sequence[RunPublication] | None = None
+) -> list[RateVerdict]:
+    """Each rate of a series, the earliest first, beside the level that its source had before it.
+
+    A source that is new begins with the level of the senior one, so that a new token forgets nothing.
     Args: `rates` > 0, of any one unit. `num_tests`, one per rate, how many series the run of that rate has: a run
-    raises a false alarm no oftener for having many. Default: 1.
+    raises a false alarm no oftener for having many. Default: 1. `published`, one per rate. Default: all by one source.
     """
-    series = _Series()
     tests = num_tests or [1] * len(rates)
-    return [series.judged(math.log(rate), count) for rate, count in zip(rates, tests, strict=True)]
+    if published is None:
+        series = _Series()
+        return [series.judge(math.log(rate), count) for rate, count in zip(rates, tests, strict=True)]
+    voices: dict[Publisher, _Voice] = {}
+    verdicts = []
+    for rate, count, (source, at) in zip(rates, tests, published, strict=True):
+        if source not in voices:
+            known = [voice for voice in voices.values() if voice.series.has_had_level]
+            series = copy.deepcopy(min(known, key=lambda voice: voice.rank).series) if known else _Series()
+            voices[source] = _Voice(source, series, at)
+        verdict = voices[source].judge(math.log(rate), count, at)
+        verdicts.append(replace(verdict, is_lost=_is_lost(voices.values(), at)))
+    return verdicts
+
+
+@dataclass(slots=True)
+class _Voice:
+    """What the runs of one publisher say of a series."""
+
+    source: Publisher
+    series: _Series
+    heard_at: datetime
+    lost_since: datetime | None = None
+    """Since when it sees a loss; None where it sees none."""
+
+    @property
+    def rank(self) -> tuple[bool, datetime, str]:
+        """The least is the senior one: that of an owner, or else of the source that was admitted first."""
+        return not self.source.is_owner, self.source.since, self.source.name
+
+    def judge(self, log_rate: float, num_tests: int, at: datetime) -> RateVerdict:
+        """Judge the next rate of this source by its own series alone."""
+        verdict = self.series.judge(log_rate, num_tests)
+        self.heard_at, self.lost_since = at, (self.lost_since or at) if verdict.is_lost else None
+        return verdict
+
+
+def _is_lost(voices: Collection[_Voice], now: datetime) -> bool:
+    """Whether more sources see a loss than have published since it began and see none; of as many, the senior's."""
+    lost = [voice for voice in voices if voice.lost_since is not None]
+    begin = min((voice.lost_since for voice in lost if voice.lost_since is not None), default=now)
+    unhurt = [
+        voice for voice in voices if voice.lost_since is None and voice.heard_at >= begin and voice.series.has_had_level
+    ]
+    if not lost or not unhurt:
+        return bool(lost)
+    lasting = [voice for voice in lost if now - voice.heard_at <= timedelta(days=DAYS_OF_A_LOSS)]
+    if len(lasting) != len(unhurt):
+        return len(lasting) > len(unhurt)
+    return min([*lasting, *unhurt], key=lambda voice: voice.rank).lost_since is not None
 
 
 def _squares(level: Sequence[float]) -> float:
@@ -179,15 +254,16 @@ class RatedRun(NamedTuple):
     run_id: str
     published_at: datetime
     bytes_per_second: float
-    judged: Judged
+    judged: RateVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class RatedSeries:
-    """The rates of like runs, the earliest first; at least one."""
+    """The rates of like runs, the earliest first; at least one. `earlier` are those before, which are not shown."""
 
     series: str
     rates: Sequence[RatedRun]
+    earlier: Sequence[RatedRun] = ()
 
     @property
     def operation(self) -> str:
@@ -206,6 +282,8 @@ class RatedSeries:
     @property
     def latest_loss(self) -> RatedRun | None:
         """The run that was the latest loss of a series that is at a loss now; None of any other."""
-        if not self.rates[-1].judged.is_lost:
+        every = [*self.earlier, *self.rates]
+        if not every[-1].judged.is_lost:
             return None
-        return [rated for rated in self.rates if rated.judged.change == "loss"][-1]
+        losses = [rated for rated in every if rated.judged.change == "loss"]
+        return ([rated for rated in losses if rated.judged.is_lost] or losses)[-1]  # rather one that sources agree on

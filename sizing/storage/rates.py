@@ -1,56 +1,75 @@
-"""What limits saves, or restores: the rates and times of one direction, each under one name that type checks.
+"""What limits saves, or restores: the rates and times of one direction, and how documents name each of them.
 
 Documents name a direction in each field (`node_write_bytes_per_second`). Here the direction is chosen once, and
-everything after it asks for `node_bytes_per_second`.
+everything after it asks for `node_bytes_per_second`. The names and descriptions of documents follow from `Rates`: a
+figure that both directions have is one entry of that class.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
+from pydantic import Field
+
+from sizing.ranges import plausible_range
 from sizing.storage.transfer import Numbers
+from sizing.units import ByteCount, BytesPerSecond, Seconds, percent_text
 
 Direction = Literal["write", "read"]
 DIRECTIONS: tuple[Direction, ...] = ("write", "read")
 
-RateField = Literal[
-    "write_bytes_per_second",
-    "read_bytes_per_second",
-    "node_write_bytes_per_second",
-    "node_read_bytes_per_second",
-    "node_buffered_write_bytes_per_second",
-    "node_buffered_read_bytes_per_second",
-    "writer_write_bytes_per_second",
-    "writer_read_bytes_per_second",
-    "writer_buffered_write_bytes_per_second",
-    "writer_buffered_read_bytes_per_second",
-    "device_to_host_bytes_per_second",
-    "files_per_second",
-    "read_files_per_second",
-    "file_write_seconds",
-    "file_read_seconds",
-    "planning_seconds_per_rank",
-    "read_planning_seconds_per_rank",
-    "commit_seconds",
-    "fixed_write_seconds",
-    "fixed_read_seconds",
-    "writer_write_contention_fraction",
-    "writer_read_contention_fraction",
-    "node_write_contention_fraction",
-    "node_read_contention_fraction",
-    "write_cache_bytes",
-    "read_cache_bytes",
-    "beyond_cache_write_bytes_per_second",
-    "beyond_cache_read_bytes_per_second",
-    "stripe_write_bytes_per_second",
-    "stripe_read_bytes_per_second",
-    "write_stripe_count",
-    "read_stripe_count",
-    "write_knee_power",
-    "read_knee_power",
-]
-"""The fields of a StorageProfile that hold a figure of the transfer model."""
+_COPY = "storage.profile.device_to_host_bytes_per_second"
+_PLANNING = "storage.profile.planning_seconds_per_rank"
+_FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
+_Contention = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Stripes = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
+_KneePower = Annotated[float, Field(ge=1, le=64, allow_inf_nan=False)]
+
+_IN_RESTORES = {
+    "write": "read",
+    "writer": "reader",
+    "save": "restore",
+    "create": "open",
+    "create, sync and close": "open",
+    "": "read_",
+}
+"""What stands for a word of saves where restores are meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How documents name, check and describe one of the `Rates`.
+
+    `name` and `description` are those of saves; for restores each word in braces is replaced (`_IN_RESTORES`).
+    `only` is the direction of a figure that the other does not have.
+    """
+
+    name: str
+    kind: Any
+    description: str
+    restore_description: str | None = None
+    only: Direction | None = None
+
+    def document_name(self, direction: Direction) -> str:
+        """The field of a StorageProfile that holds the figure of a direction.
+
+        >>> Figure("node_{write}_bytes_per_second", float, "").document_name("read")
+        'node_read_bytes_per_second'
+        """
+        return _of_direction(self.name, direction)
+
+    def document_description(self, direction: Direction) -> str:
+        """Description of the rate's field in the documents."""
+        is_own = direction == "read" and self.restore_description is not None
+        return _of_direction((self.restore_description if is_own else self.description) or "", direction)
+
+
+def _of_direction(text: str, direction: Direction) -> str:
+    """The text with the words in braces, or what stands for each of them where restores are meant."""
+    return re.sub(r"\{([^}]*)\}", lambda word: word[1] if direction == "write" else _IN_RESTORES[word[1]], text)
 
 
 class Rates(NamedTuple):
@@ -60,24 +79,157 @@ class Rates(NamedTuple):
     host and commit.
     """
 
-    file_system_bytes_per_second: Numbers | None = None
-    node_bytes_per_second: Numbers | None = None
-    node_buffered_bytes_per_second: Numbers | None = None
-    writer_bytes_per_second: Numbers | None = None
-    writer_buffered_bytes_per_second: Numbers | None = None
-    device_to_host_bytes_per_second: Numbers | None = None
-    files_per_second: Numbers | None = None
-    file_seconds: Numbers | None = None
-    planning_seconds_per_rank: Numbers | None = None
-    commit_seconds: Numbers | None = None
-    fixed_seconds: Numbers | None = None
-    writer_contention_fraction: Numbers | None = None
-    node_contention_fraction: Numbers | None = None
-    cache_bytes: Numbers | None = None
-    beyond_cache_bytes_per_second: Numbers | None = None
-    stripe_bytes_per_second: Numbers | None = None
-    stripe_count: Numbers | None = None
-    knee_power: Numbers | None = None
+    file_system_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of the whole file system, in bytes per second. Default: no limit.",
+        ),
+    ] = None
+    node_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "node_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of one node by its storage ports or drives, in bytes per second. Default: no limit.",
+        ),
+    ] = None
+    node_buffered_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "node_buffered_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of one node through its page cache, all streams together, in bytes per second. "
+            "Default: no limit.",
+        ),
+    ] = None
+    writer_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "writer_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of one {writer}'s stream, in bytes per second. Default: no limit.",
+        ),
+    ] = None
+    writer_buffered_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "writer_buffered_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of one stream through the page cache, in bytes per second. Default: no limit.",
+        ),
+    ] = None
+    device_to_host_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "device_to_host_bytes_per_second",
+            BytesPerSecond,
+            "Rate at which one GPU copies to host memory, in bytes per second. "
+            f"Default: {plausible_range(_COPY).midpoint:.2g} of the line rate of its PCIe link with mode async or "
+            "tiers, the middle of what was measured; otherwise the copy takes no time of its own.",
+            only="write",
+        ),
+    ] = None
+    files_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "{}files_per_second",
+            _FilesPerSecond,
+            "Max rate at which {save}s {create} files, in files per second. Default: no limit.",
+        ),
+    ] = None
+    file_seconds: Annotated[
+        Numbers | None,
+        Figure(
+            "file_{write}_seconds",
+            Seconds,
+            "Seconds to {create, sync and close} one file; files of one stream wait for each other. Default: none.",
+        ),
+    ] = None
+    planning_seconds_per_rank: Annotated[
+        Numbers | None,
+        Figure(
+            "{}planning_seconds_per_rank",
+            Seconds,
+            "Seconds that each rank adds to the plan of a save, gathered on one rank as DCP does. "
+            f"Default: {percent_text(plausible_range(_PLANNING).midpoint)} of what the format takes without cached "
+            "plans; none in formats without .metadata.",
+            "Seconds that each rank adds to the plan of a restore. Default: none.",
+        ),
+    ] = None
+    commit_seconds: Annotated[
+        Numbers | None,
+        Figure(
+            "commit_seconds",
+            Seconds,
+            "Seconds from the last byte until the save is complete: sync folders, rename, publish. Default: none.",
+            only="write",
+        ),
+    ] = None
+    fixed_seconds: Annotated[
+        Numbers | None,
+        Figure("fixed_{write}_seconds", Seconds, "Seconds that a {save} takes whatever its size. Default: none."),
+    ] = None
+    writer_contention_fraction: Annotated[
+        Numbers | None,
+        Figure(
+            "writer_{write}_contention_fraction",
+            _Contention,
+            "Fraction of the file system's time of a byte that each further {writer} adds in {save}s. Default: none.",
+        ),
+    ] = None
+    node_contention_fraction: Annotated[
+        Numbers | None,
+        Figure(
+            "node_{write}_contention_fraction",
+            _Contention,
+            "Fraction of the file system's time of a byte that each further node adds in {save}s. Default: none.",
+        ),
+    ] = None
+    cache_bytes: Annotated[
+        Numbers | None,
+        Figure(
+            "{write}_cache_bytes",
+            ByteCount,
+            "Bytes of a {save} that a cache of the storage takes before the rate beyond it limits. Default: none.",
+        ),
+    ] = None
+    beyond_cache_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "beyond_cache_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of the whole file system for what its cache does not hold, in bytes per second. "
+            "Default: no limit.",
+        ),
+    ] = None
+    stripe_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "stripe_{write}_bytes_per_second",
+            BytesPerSecond,
+            "Max {write} rate of one {writer} at one storage target of a striped file, in bytes per second. "
+            "Default: no limit.",
+        ),
+    ] = None
+    stripe_count: Annotated[
+        Numbers | None,
+        Figure(
+            "{write}_stripe_count",
+            _Stripes,
+            "Storage targets over which each file is striped in {save}s. Default: stripes do not limit.",
+        ),
+    ] = None
+    knee_power: Annotated[
+        Numbers | None,
+        Figure(
+            "{write}_knee_power",
+            _KneePower,
+            "Power p with which the times t of shared limits combine in {save}s, (sum of t^p)^(1/p); 1 adds them. "
+            "Default: the slowest hides the others.",
+        ),
+    ] = None
 
     @property
     def has_contention(self) -> bool:
@@ -85,56 +237,65 @@ class Rates(NamedTuple):
         return self.writer_contention_fraction is not None or self.node_contention_fraction is not None
 
     @property
+    def limits_bytes(self) -> bool:
+        """Whether a rate limits all bytes of the transfer, those too that a cache of the storage takes."""
+        rates = (self.file_system_bytes_per_second, self.node_bytes_per_second, self.node_buffered_bytes_per_second)
+        return any(rate is not None for rate in (*rates, self.stream_bytes_per_second))
+
+    @property
+    def limits_one_unit(self) -> bool:
+        """Whether a rate is that of one node or one rank: the one with most bytes then decides how long it takes."""
+        rates = (
+            self.node_bytes_per_second,
+            self.node_buffered_bytes_per_second,
+            self.stream_bytes_per_second,
+            self.stripe_bytes_per_second,
+            self.device_to_host_bytes_per_second,
+        )
+        return any(rate is not None for rate in rates)
+
+    @property
     def stream_bytes_per_second(self) -> Numbers | None:
-        """Of one writer or reader: through the page cache where that rate is known."""
+        """Rate of one writer or reader: through the page cache where that rate is known."""
         buffered = self.writer_buffered_bytes_per_second
         return self.writer_bytes_per_second if buffered is None else buffered
 
+    @classmethod
+    def of_document(cls, fields: Mapping[str, Any], direction: Direction) -> Rates:
+        """The rates of a direction among the fields of a StorageProfile; what is not there is None.
 
-_FIELDS: Mapping[Direction, Mapping[str, RateField]] = {
-    "write": {
-        "file_system_bytes_per_second": "write_bytes_per_second",
-        "node_bytes_per_second": "node_write_bytes_per_second",
-        "node_buffered_bytes_per_second": "node_buffered_write_bytes_per_second",
-        "writer_bytes_per_second": "writer_write_bytes_per_second",
-        "writer_buffered_bytes_per_second": "writer_buffered_write_bytes_per_second",
-        "device_to_host_bytes_per_second": "device_to_host_bytes_per_second",
-        "files_per_second": "files_per_second",
-        "file_seconds": "file_write_seconds",
-        "planning_seconds_per_rank": "planning_seconds_per_rank",
-        "commit_seconds": "commit_seconds",
-        "fixed_seconds": "fixed_write_seconds",
-        "writer_contention_fraction": "writer_write_contention_fraction",
-        "node_contention_fraction": "node_write_contention_fraction",
-        "cache_bytes": "write_cache_bytes",
-        "beyond_cache_bytes_per_second": "beyond_cache_write_bytes_per_second",
-        "stripe_bytes_per_second": "stripe_write_bytes_per_second",
-        "stripe_count": "write_stripe_count",
-        "knee_power": "write_knee_power",
-    },
-    "read": {
-        "file_system_bytes_per_second": "read_bytes_per_second",
-        "node_bytes_per_second": "node_read_bytes_per_second",
-        "node_buffered_bytes_per_second": "node_buffered_read_bytes_per_second",
-        "writer_bytes_per_second": "writer_read_bytes_per_second",
-        "writer_buffered_bytes_per_second": "writer_buffered_read_bytes_per_second",
-        "files_per_second": "read_files_per_second",
-        "file_seconds": "file_read_seconds",
-        "planning_seconds_per_rank": "read_planning_seconds_per_rank",
-        "fixed_seconds": "fixed_read_seconds",
-        "writer_contention_fraction": "writer_read_contention_fraction",
-        "node_contention_fraction": "node_read_contention_fraction",
-        "cache_bytes": "read_cache_bytes",
-        "beyond_cache_bytes_per_second": "beyond_cache_read_bytes_per_second",
-        "stripe_bytes_per_second": "stripe_read_bytes_per_second",
-        "stripe_count": "read_stripe_count",
-        "knee_power": "read_knee_power",
-    },
+        >>> Rates.of_document({"read_bytes_per_second": 2e9}, "read").file_system_bytes_per_second
+        2000000000.0
+        """
+        return cls(**{name: fields.get(field) for name, field in _DOCUMENT_NAMES[direction].items()})
+
+    def document(self, direction: Direction) -> dict[str, Numbers]:
+        """The figures that are known, by their fields in a StorageProfile.
+
+        >>> Rates(node_bytes_per_second=8e9).document("write")
+        {'node_write_bytes_per_second': 8000000000.0}
+        """
+        figures = {field: getattr(self, name) for name, field in _DOCUMENT_NAMES[direction].items()}
+        return {field: value for field, value in figures.items() if value is not None}
+
+
+FIGURES: Mapping[str, Figure] = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Rates, include_extras=True).items()
 }
-"""Of a StorageProfile, by those of Rates that they fill in each direction."""
+"""How documents have each of the Rates."""
+
+_DOCUMENT_NAMES: Mapping[Direction, Mapping[str, str]] = {
+    direction: {
+        name: figure.document_name(direction) for name, figure in FIGURES.items() if figure.only in (None, direction)
+    }
+    for direction in DIRECTIONS
+}
 
 
-def rates_of(figures: Mapping[str, Any], direction: Direction) -> Rates:
-    """The rates of a direction among figures by their fields in a StorageProfile; what is not there is None."""
-    known = figures.get
-    return Rates(**{name: known(field) for name, field in _FIELDS[direction].items()})
+def document_name(name: str, direction: Direction) -> str:
+    """The field of a StorageProfile that holds one of the Rates of a direction.
+
+    >>> document_name("file_system_bytes_per_second", "write"), document_name("files_per_second", "read")
+    ('write_bytes_per_second', 'read_files_per_second')
+    """
+    return _DOCUMENT_NAMES[direction][name]

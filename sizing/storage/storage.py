@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from sizing.catalog_file import catalog_name
 from sizing.errors import InvalidInput, broken_rule, require_one_of
 from sizing.spelling import AnySpelling
 from sizing.storage.calibration import Calibration
-from sizing.storage.catalog import CatalogProfile, profile_named, storage_profiles
+from sizing.storage.catalog import CatalogProfile, Io, NodeRate, max_node_rate, profile_named, storage_profiles
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Direction
+from sizing.strict_model import StrictModel
 
 MAX_CALIBRATION_ID_CHARACTERS = 100
 """A service's ids have 36 characters; what is much longer is a document in the wrong place."""
-
-Io = Literal["buffered", "direct"]
 
 _WAYS = ("preset", "profile", "calibration")
 
@@ -31,10 +31,8 @@ def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Cal
     return str(handler(value))
 
 
-class Storage(BaseModel):
+class Storage(StrictModel):
     """Where checkpoints go: a published system by its name, a profile, or a calibration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
         None,
@@ -79,6 +77,12 @@ class ResolvedStorage:
     def is_in_nodes(self) -> bool:
         """Whether it is known to be drives of each node, which no network reaches."""
         return self.published is not None and self.published.tier == "local-nvme"
+
+    def max_node_rate(self, direction: Direction, *, is_in_nodes: bool) -> NodeRate | None:
+        """The most that is published of one node, to hold this storage against; None where its own was measured."""
+        if self.calibration is not None or self.profile.measured is not None:
+            return None
+        return max_node_rate(direction, "local-nvme" if is_in_nodes else "shared-file-system", self.io)
 
 
 def resolve_storage(storage: Storage | None) -> ResolvedStorage | None:

@@ -7,7 +7,7 @@ same lines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -62,9 +62,13 @@ class Demand:
     which `stalling_planning_fraction` stops the training in asynchronous saves; `metadata_bytes` go through one stream
     after. Where the adapters of a node are known to carry `node_network_bytes_per_second` at most, that limits whatever
     the storage does. Before it is written, `copied_over_written` times as much is copied from the GPUs, and packing or
-    unpacking it takes `compression_seconds`. The largest stream has `largest_over_mean` times the mean. What lies in
-    host memory or on drives of the node already passes no GPU's link: `linked_over_copied` of all bytes pass it, and
-    `largest_linked_over_copied` x the bytes of the largest stream on the stream with most such bytes.
+    unpacking it takes `compression_seconds`.
+
+    All wait for the last stream, on the last node. The largest stream moves `largest_over_mean` times the mean, the
+    fullest node `fullest_node_over_mean` times total / `num_nodes`: less than 1 where the node with the max of streams
+    has small ones. What lies in host memory or on drives of the node already passes no GPU's link: `linked_over_copied`
+    of all bytes pass it, and `largest_linked_over_copied` x the bytes of the largest stream on the stream with most
+    such bytes.
     A stream's file is striped over `num_stripes` storage targets; where that is not known, as many as the rates say.
     """
 
@@ -80,9 +84,20 @@ class Demand:
     copied_over_written: Numbers = 1.0
     compression_seconds: Numbers = 0.0
     largest_over_mean: Numbers = 1.0
+    fullest_node_over_mean: Numbers = 1.0
     linked_over_copied: Numbers = 1.0
     largest_linked_over_copied: Numbers = 1.0
     num_stripes: Numbers | None = None
+
+    @property
+    def even(self) -> Demand:
+        """The demand with all streams equal."""
+        return replace(
+            self,
+            largest_over_mean=1.0,
+            fullest_node_over_mean=1.0,
+            largest_linked_over_copied=self.linked_over_copied,
+        )
 
     @property
     def copied_bytes(self) -> Numbers:
@@ -95,44 +110,45 @@ class Demand:
         return np.divide(self.copied_bytes, self.num_streams) * self.largest_over_mean
 
     @property
-    def linked_bytes(self) -> Numbers:
-        """Bytes of the copy that pass the links of the GPUs."""
-        return self.copied_bytes * self.linked_over_copied
-
-    @property
     def largest_linked_bytes(self) -> Numbers:
         """Bytes that pass the link of the GPU with most of them."""
         return self.largest_copied_bytes * self.largest_linked_over_copied
 
     @property
-    def largest_linked_over_mean(self) -> Numbers:
-        """Bytes over the busiest link over the mean of all; 1 where nothing passes any."""
-        largest, mean = self.largest_over_mean * self.largest_linked_over_copied, self.linked_over_copied
-        if isinstance(mean, float):
-            return largest / mean if mean else 1.0
-        return np.where(np.greater(mean, 0), np.divide(largest, np.where(np.greater(mean, 0), mean, 1.0)), 1.0)
-
-    @property
     def network_seconds(self) -> Numbers:
-        """The time that its bytes take through the adapters of the nodes; 0 where these do not limit."""
+        """The time that the fullest node takes through its adapters; 0 where these do not limit."""
         rate = self.node_network_bytes_per_second
         if rate is None:
             return 0.0
-        return shared_seconds(self.total_bytes, num_units=self.num_nodes, unit_bytes_per_second=rate)
+        return shared_seconds(
+            self.total_bytes,
+            num_units=self.num_nodes,
+            unit_bytes_per_second=rate,
+            largest_over_mean=self.fullest_node_over_mean,
+        )
 
 
 def shared_terms(rates: Rates, demand: Demand) -> Terms:
-    """Seconds of each resource that all bytes pass through at once: the slowest hides the others."""
-    units: tuple[tuple[Resource, Numbers | None, Numbers], ...] = (
-        ("writer", rates.stream_bytes_per_second, demand.num_streams),
-        ("page-cache", rates.node_buffered_bytes_per_second, demand.num_nodes),
-        ("node", rates.node_bytes_per_second, demand.num_nodes),
-        ("storage-network", demand.node_network_bytes_per_second, demand.num_nodes),
-        ("file-system", rates.file_system_bytes_per_second, 1),
+    """Seconds of each resource that all bytes pass through at once: the slowest hides the others.
+
+    Of many writers, or nodes, the one with most bytes is the last.
+    """
+    of_streams, of_nodes = (
+        (demand.num_streams, demand.largest_over_mean),
+        (demand.num_nodes, demand.fullest_node_over_mean),
+    )
+    units: tuple[tuple[Resource, Numbers | None, tuple[Numbers, Numbers]], ...] = (
+        ("writer", rates.stream_bytes_per_second, of_streams),
+        ("page-cache", rates.node_buffered_bytes_per_second, of_nodes),
+        ("node", rates.node_bytes_per_second, of_nodes),
+        ("storage-network", demand.node_network_bytes_per_second, of_nodes),
+        ("file-system", rates.file_system_bytes_per_second, (1, 1.0)),
     )
     terms: Terms = {
-        resource: shared_seconds(demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate)
-        for resource, rate, num_units in units
+        resource: shared_seconds(
+            demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate, largest_over_mean=imbalance
+        )
+        for resource, rate, (num_units, imbalance) in units
         if rate is not None
     }
     num_stripes = rates.stripe_count if demand.num_stripes is None else demand.num_stripes
@@ -141,6 +157,7 @@ def shared_terms(rates: Rates, demand: Demand) -> Terms:
             demand.total_bytes,
             num_units=demand.num_streams * num_stripes,
             unit_bytes_per_second=rates.stripe_bytes_per_second,
+            largest_over_mean=demand.largest_over_mean,
         )
     if rates.file_system_bytes_per_second is not None and rates.has_contention:
         moved = file_system_bytes(rates, demand)
@@ -188,14 +205,27 @@ def drained_seconds(rates: Rates, demand: Demand) -> Numbers:
 
 def serial_terms(rates: Rates, demand: Demand) -> Terms:
     """Seconds of each step that nothing overlaps and that each demand pays anew."""
-    steps: tuple[tuple[Resource, Numbers | None], ...] = (
-        ("device-to-host", _copy_seconds(rates, demand)),
-        ("planning", _planning_seconds(rates, demand)),
-        ("compression", _compression_seconds(demand)),
-        ("metadata", _metadata_seconds(rates, demand)),
-        ("per-file", _latency_seconds(rates, demand)),
-    )
-    return {resource: seconds for resource, seconds in steps if seconds is not None}
+    terms: Terms = {}
+    if rates.device_to_host_bytes_per_second is not None:
+        terms["device-to-host"] = np.divide(demand.largest_linked_bytes, rates.device_to_host_bytes_per_second)
+    given = rates.planning_seconds_per_rank
+    per_rank = demand.planning_seconds_per_rank if given is None else given
+    if _is_any(demand.num_planned_ranks) and (given is not None or _is_any(per_rank)):
+        terms["planning"] = planning_seconds(demand.num_planned_ranks, seconds_per_rank=per_rank)
+    if _is_any(demand.compression_seconds):
+        terms["compression"] = demand.compression_seconds
+    if rates.files_per_second is not None:
+        terms["metadata"] = files_seconds(demand.num_files, files_per_second=rates.files_per_second)
+    stream = rates.stream_bytes_per_second
+    if stream is not None and _is_any(demand.metadata_bytes):  # the plans leave these to one stream
+        moved = shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=stream)
+        terms["metadata"] = terms.get("metadata", 0.0) + moved
+    if rates.file_seconds is not None:
+        latency = file_latency_seconds(
+            demand.num_files, num_streams=demand.num_streams, seconds_per_file=rates.file_seconds
+        )
+        terms["per-file"] = latency * np.greater(demand.total_bytes, 0)
+    return terms
 
 
 def once_terms(rates: Rates) -> Terms:
@@ -222,44 +252,6 @@ def total_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:
     return seconds
 
 
-def _copy_seconds(rates: Rates, demand: Demand) -> Numbers | None:
-    rate = rates.device_to_host_bytes_per_second
-    if rate is None:
-        return None
-    return shared_seconds(demand.linked_bytes, num_units=demand.num_streams, unit_bytes_per_second=rate)
-
-
-def _compression_seconds(demand: Demand) -> Numbers | None:
-    seconds = demand.compression_seconds
-    return seconds if _is_any(seconds) else None
-
-
 def _is_any(value: Numbers) -> bool:
     """Whether a number, or any of an array, is not 0."""
     return bool(value if isinstance(value, int | float) else np.any(value))
-
-
-def _planning_seconds(rates: Rates, demand: Demand) -> Numbers | None:
-    given = rates.planning_seconds_per_rank
-    seconds = demand.planning_seconds_per_rank if given is None else given
-    if not _is_any(demand.num_planned_ranks) or (given is None and not _is_any(seconds)):
-        return None
-    return planning_seconds(demand.num_planned_ranks, seconds_per_rank=seconds)
-
-
-def _metadata_seconds(rates: Rates, demand: Demand) -> Numbers | None:
-    """To create or open the files, and to move what the plans left to one stream."""
-    files, stream = rates.files_per_second, rates.stream_bytes_per_second
-    seconds = None if files is None else files_seconds(demand.num_files, files_per_second=files)
-    if stream is None or not _is_any(demand.metadata_bytes):
-        return seconds
-    moved = shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=stream)
-    return moved if seconds is None else seconds + moved
-
-
-def _latency_seconds(rates: Rates, demand: Demand) -> Numbers | None:
-    seconds = rates.file_seconds
-    if seconds is None:
-        return None
-    latency = file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=seconds)
-    return latency * np.greater(demand.total_bytes, 0)

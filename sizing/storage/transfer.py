@@ -14,18 +14,32 @@ import numpy.typing as npt
 Numbers = float | npt.NDArray[np.float64]
 
 
-def shared_seconds(total_bytes: Numbers, *, num_units: Numbers, unit_bytes_per_second: Numbers) -> Numbers:
-    """Time in which n equal units, each at rate r, move B bytes together: t = B / (n r).
+def as_number(figure: Numbers | None) -> float | None:
+    """A figure of one answer, in which no sweep has put an array; None where it is not known.
+
+    Source: definition. No units.
+
+    >>> as_number(np.float64(2.0)), as_number(None)
+    (2.0, None)
+    """
+    return None if figure is None else float(figure)
+
+
+def shared_seconds(
+    total_bytes: Numbers, *, num_units: Numbers, unit_bytes_per_second: Numbers, largest_over_mean: Numbers = 1.0
+) -> Numbers:
+    """Time in which the last of n units, each at rate r, has moved its part of B bytes: t = k B / (n r).
 
     Args: `total_bytes` B; `num_units` n, the writers, the nodes, or 1 for a whole file system;
-    `unit_bytes_per_second` r of one unit. Returns seconds.
+    `unit_bytes_per_second` r of one unit; `largest_over_mean` k, the bytes of the fullest unit over B / n, 1 where
+    all move the same. Returns seconds.
     Source: roofline of independent units; one term of T = a + l f + max(B/(N t r_thread), B/(N r_node),
-    B/R_fs). Assumes that the bytes are spread evenly over the units.
+    B/R_fs), with the fullest unit, for which the others wait.
 
     >>> float(shared_seconds(13.8e12, num_units=64, unit_bytes_per_second=8e9))
     26.953125
     """
-    return np.divide(total_bytes, np.multiply(num_units, unit_bytes_per_second))
+    return np.divide(np.multiply(total_bytes, largest_over_mean), np.multiply(num_units, unit_bytes_per_second))
 
 
 def contended_bytes(

@@ -1,29 +1,30 @@
-"""How a measured workload departs from the plain one: each rank writes one checkpoint, then reads one back."""
+"""How a measured workload departs from the plain one, in which each rank writes one checkpoint, then reads one back."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from sizing.storage.measured_list import MeasuredList
+from sizing.storage.run_events import MeasuredList
+from sizing.strict_model import StrictModel
 
 Deletion = Literal["in-save", "beside-save"]
-"""Of a checkpoint that falls out of the retained ones. `in-save`: the save ends once it is gone. `beside-save`: it goes
-while the next one is written, and no save waits for it."""
+"""When a checkpoint that is no longer retained is deleted. `in-save`: the save ends once it is gone. `beside-save`: it
+goes while the next one is written, and no save waits for it."""
 
 _Name = Annotated[str, Field(max_length=64)]
 _Seconds = Annotated[float, Field(ge=0)]
 _Rate = Annotated[float, Field(ge=0)]
 
 
-class Company(BaseModel):
+class BackgroundLosses(StrictModel):
     """What ran beside the saves: alone, then with each save; and each save without it.
 
     Lists have one entry per repetition. In each the save alone comes first, then what ran beside it alone, then both.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     name: _Name = Field(description="What ran beside the saves: batches or compute.")
     unit: _Name = Field(description="What its rates count, per second: bytes or steps.")
@@ -45,10 +46,10 @@ class Company(BaseModel):
     )
 
 
-class Resharding(BaseModel):
+class Resharding(StrictModel):
     """A checkpoint that another number of ranks restored than had saved it, beside a restore by those that had."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     num_saving_ranks: int = Field(ge=1, description="Ranks that saved the checkpoint.")
     num_restoring_ranks: int = Field(ge=1, description="Ranks that restored it, each its part of every tensor.")
@@ -66,10 +67,10 @@ class Resharding(BaseModel):
     )
 
 
-class SpreadTarget(BaseModel):
+class SpreadTarget(StrictModel):
     """What went to one of several targets, or came from it: mount points, each with the ranks spread to it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     path: Annotated[str, Field(max_length=4096)] = Field(
         description="Absolute path or URL of one of the targets over which the ranks were spread."
@@ -84,10 +85,10 @@ class SpreadTarget(BaseModel):
     )
 
 
-class WorkloadShape(BaseModel):
+class WorkloadShape(StrictModel):
     """What differs from the plain workload; null where nothing does."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     restore: _Name | None = Field(
         None,
@@ -132,7 +133,9 @@ class WorkloadShape(BaseModel):
     deletion_seconds: _Seconds | None = Field(
         None, description="Median seconds of removing one checkpoint, slowest rank. Null when none was."
     )
-    beside: Company | None = Field(None, description="What ran beside the saves, and what each lost. Null for none.")
+    beside: BackgroundLosses | None = Field(
+        None, description="What ran beside the saves, and what each lost. Null for none."
+    )
 
     @property
     def title(self) -> str:
@@ -145,8 +148,8 @@ class WorkloadShape(BaseModel):
         if self.restore is not None:
             parts.append(f"restore {self.restore} by {self.num_replicas} replicas")
         if self.resharding is not None:
-            found = self.resharding
-            parts.append(f"saved by {found.num_saving_ranks} ranks, restored by {found.num_restoring_ranks}")
+            saving, restoring = self.resharding.num_saving_ranks, self.resharding.num_restoring_ranks
+            parts.append(f"saved by {saving} ranks, restored by {restoring}")
         if self.targets is not None:
             parts.append(f"over {len(self.targets)} targets")
         if self.retained_checkpoints is not None:

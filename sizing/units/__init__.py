@@ -4,7 +4,6 @@ Base units everywhere else: bytes, seconds, bytes per second, fractions of 1.
 """
 
 from sizing.units.inputs import MAX_BYTES, MAX_SECONDS, ByteCount, BytesPerSecond, Fraction, PositiveSeconds, Seconds
-from sizing.units.named import figure_text
 from sizing.units.reading import (
     parse_bytes,
     parse_bytes_per_second,
@@ -29,6 +28,7 @@ from sizing.units.writing import (
     count_text,
     counted_text,
     decimal_bytes_text,
+    figure_text,
     min_count_text,
     min_rate_text,
     min_seconds_text,

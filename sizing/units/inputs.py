@@ -1,11 +1,12 @@
-"""Types of the fields that hold quantities: numbers in base units, or text with a unit, within bounds."""
+"""Types of the fields that hold quantities, as numbers in base units or as text with a unit, and moments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, WithJsonSchema
 
 from sizing.errors import broken_rule
 from sizing.units.reading import parse_bytes, parse_bytes_per_second, parse_fraction, parse_seconds
@@ -18,7 +19,7 @@ MAX_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
 
 
 def _between(least: float, least_text: str, most: float, most_text: str) -> Callable[[float], float]:
-    """A validator of a quantity, whose error names the bounds with their unit."""
+    """Return a validator of a quantity, whose error states the bounds with their unit."""
 
     def within(value: float) -> float:
         if value < least:
@@ -36,7 +37,7 @@ def _schema(base: str, example: str, *, least: float, most: float) -> WithJsonSc
 
 
 Fraction = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(parse_fraction)]
-"""Input: a fraction of 1, also as text in percent. Its field says from where to where."""
+"""Input: a fraction of 1, or text in percent. The field that uses it states the bounds."""
 
 ByteCount = Annotated[
     int,
@@ -72,3 +73,24 @@ PositiveSeconds = Annotated[
     _schema("number", "4h", least=1e-3, most=MAX_SECONDS),
 ]
 """Input: a duration in seconds, at least a millisecond."""
+
+
+def _no_number(moment: object) -> object:
+    """Refuse a number or its text, which pydantic would read as seconds or milliseconds since 1970."""
+    try:
+        float(moment)  # type: ignore[arg-type]  # what is no number is refused or read later
+    except (TypeError, ValueError):
+        return moment
+    raise broken_rule("must be a date and time", "write it as in 2026-11-21T12:00:00Z")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Convert a moment to UTC; refuse one that UTC's calendar cannot hold."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise broken_rule("must lie in the years 1 to 9999 of UTC", "write it as in 2026-11-21T12:00:00Z") from None
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
+"""A moment with its time zone, as in RFC 3339."""

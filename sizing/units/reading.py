@@ -1,6 +1,6 @@
-"""Quantities as people write them: text with a unit, in base units.
+"""Parse quantities that people write, as text with a unit, into base units.
 
-A unit may be typed in any case: gb is bytes, for where nothing is a capital a small b says nothing of bits.
+Units may be typed in any case. Thus gb means bytes: where no letter is a capital, a small b does not mean bits.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _OF_A_COUNT = {
     **dict.fromkeys(("b", "bn", "billion"), Decimal(10**9)),
     **dict.fromkeys(("t", "tn", "trillion"), Decimal(10**12)),
 }
-"""What stands behind a number of parameters, in small letters."""
+"""Suffixes of a count, in lower case, each with its factor."""
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-zµ]*)\s*")
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
 _RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
 _MAX_CHARACTERS = 64
-"""Of a number with its unit; a text without end takes time to match."""
+"""Max length of a number with its unit: an endless text would take long to match."""
 
 
 def parse_bytes(value: Any) -> Any:
-    """Bytes from a whole number or from text with a unit; anything else is passed on as it is.
+    """Parse bytes from a whole number or from text with a unit; return any other value as it is.
 
     >>> parse_bytes("13.8 TB"), parse_bytes("2 TiB"), parse_bytes("4GiB"), parse_bytes(512)
     (13800000000000, 2199023255552, 4294967296, 512)
@@ -70,7 +70,7 @@ def parse_bytes(value: Any) -> Any:
 
 
 def parse_bytes_per_second(value: Any) -> Any:
-    """Bytes per second from a number or from text such as "273 GB/s" or "400 Gb/s".
+    """Parse bytes per second from a number or from text such as "273 GB/s" or "400 Gb/s".
 
     >>> parse_bytes_per_second("273 GB/s"), parse_bytes_per_second("500 gb/s"), parse_bytes_per_second("400 Gbit/s")
     (273000000000.0, 500000000000.0, 50000000000.0)
@@ -96,12 +96,12 @@ def parse_bytes_per_second(value: Any) -> Any:
 
 
 def parse_seconds(value: Any) -> Any:
-    """Seconds from a number or from text such as "4h", "90 s" or "1h 30min".
+    """Parse seconds from a number or from text such as "4h", "90 s" or "1h 30min".
 
     >>> parse_seconds("4h"), parse_seconds("1hr 30 min"), parse_seconds(50.5)
     (14400.0, 5400.0, 50.5)
 
-    Raises PydanticCustomError for text that is not a duration.
+    Raises PydanticCustomError for text that is not a duration, or has no unit where it is not zero.
     """
     if isinstance(value, bool):
         raise broken_rule("must be a duration", "give seconds or text: 4h")
@@ -119,11 +119,16 @@ def parse_seconds(value: Any) -> Any:
         raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
     if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
         raise broken_rule("has an unknown unit of time", "use ms, s, min, h, d, w or y: 4h")
-    return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
+    seconds = float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
+    if seconds and not terms[0][1]:
+        number = value.strip()
+        remedy = f"write the unit too, for example {number}s, {number}min or {number}h"
+        raise broken_rule("is a duration without a unit", remedy)
+    return seconds
 
 
 def parse_count(value: Any) -> Any:
-    """A whole number from text such as "400B", "1e12" or "70_000"; anything else is passed on as it is.
+    """Parse a whole number from text such as "400B", "1e12" or "70_000"; return any other value as it is.
 
     >>> parse_count("400B"), parse_count("1.5 billion"), parse_count("1e12"), parse_count(7)
     (400000000000, 1500000000, 1000000000000, 7)
@@ -142,7 +147,7 @@ def parse_count(value: Any) -> Any:
 
 
 def parse_fraction(value: Any) -> Any:
-    """A fraction of 1 from text in percent; anything else is passed on as it is.
+    """Parse a fraction of 1 from text in percent; return any other value as it is.
 
     >>> parse_fraction("5%"), parse_fraction("7.5 %"), parse_fraction("0.05")
     (0.05, 0.075, '0.05')
@@ -152,7 +157,7 @@ def parse_fraction(value: Any) -> Any:
 
 
 def rate_as_read(text: str) -> str | None:
-    """How a rate in small letters, which says nothing of bits, was read; None for anything else.
+    """Format how a rate in lower case, which does not tell bits from bytes, was parsed; None for any other text.
 
     >>> rate_as_read("500 gb/s"), rate_as_read("500 Gb/s"), rate_as_read("500 gbps")
     ('500.0 GB/s', None, None)
@@ -170,12 +175,12 @@ def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
 
 
 def _bits_per_unit(unit: str) -> Decimal | None:
-    """Bits of a unit: kb, Mb, Gb as written, or in any case where bit is spelled out."""
+    """Return the bits of a unit: kb, Mb, Gb as written, or any case where "bit" is spelled out."""
     return _BITS_PER_UNIT.get(unit.lower() if "bit" in unit.lower() else unit)
 
 
 def _bytes_per_unit(unit: str) -> Decimal | None:
-    """Bytes of a unit in any case, but for a small b beside a capital, which means bits."""
+    """Return the bytes of a unit in any case; None for a small b beside a capital, which means bits."""
     return _BYTES_PER_LOWERCASE_UNIT.get(unit.lower()) if unit.endswith("B") or unit.islower() else None
 
 
@@ -187,7 +192,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _whole(value: float) -> float | int:
-    """A float as the whole number it stands for (JSON writes 13.8e12 as a float)."""
+    """Convert a float to the whole number that it stands for: JSON writes 13.8e12 as a float."""
     if math.isfinite(value) and value.is_integer():
         return int(value)
     return value

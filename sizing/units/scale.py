@@ -1,4 +1,4 @@
-"""What larger units are made of: the only place with 1000 and 1024.
+"""Prefixes and larger units: the only place with 1000 and 1024.
 
 GB is 10^9 bytes, GiB is 2^30 (IEC 80000-13); Gb and Gbit are bits.
 """
@@ -10,12 +10,12 @@ from typing import NamedTuple
 SECONDS_PER_HOUR = 3_600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 SECONDS_PER_YEAR = 31_557_600
-"""Of a Julian year, 365.25 days: leap years spread evenly (IAU)."""
+"""A Julian year, 365.25 days: leap years spread evenly (IAU)."""
 BYTES_PER_GIGABYTE = 1e9
 BYTES_PER_TERABYTE = 1e12
 BYTES_PER_GIBIBYTE = 2**30
 BITS_PER_BYTE = 8
-"""Of an octet (IEC 80000-13): drivers, networks and codes count bits."""
+"""A byte is an octet (IEC 80000-13). Drivers, networks and codes count bits."""
 
 
 class Prefixes(NamedTuple):
@@ -26,7 +26,7 @@ class Prefixes(NamedTuple):
 
     @property
     def factors(self) -> dict[str, int]:
-        """What each of them stands for.
+        """Factor of each prefix.
 
         >>> DECIMAL.factors["G"], BINARY.factors["Gi"]
         (1000000000, 1073741824)

@@ -1,20 +1,21 @@
-"""Quantities as people compare them: a few digits and the unit that fits."""
+"""Format quantities for people: a few digits, and the unit that fits or that the name of a figure ends with."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, Prefixes
 
 _DIGITS = 4
-"""Of sizes and rates: more than any measurement has."""
+"""Digits of sizes and rates: more than any measurement has."""
 _MIN_MILLISECONDS_SHOWN = 0.1
 _MAX_SECONDS_SHOWN = 300
 _MAX_MINUTES_SHOWN = 120
 _MAX_HOURS_SHOWN = 72
 _MAX_TENTHS_OF_DAYS_SHOWN = 100
-"""Of a duration, below which it is written in that unit; from 100 days on a tenth of one says nothing."""
+"""Max durations that are written in each unit. From 100 days on, a tenth of a day says nothing."""
 _STEPS = (
     (1.0, 1e-4),
     (_MAX_SECONDS_SHOWN, 0.01),
@@ -23,16 +24,16 @@ _STEPS = (
     (_MAX_TENTHS_OF_DAYS_SHOWN * SECONDS_PER_DAY, 0.1 * SECONDS_PER_DAY),
     (math.inf, SECONDS_PER_DAY),
 )
-"""Up to which seconds a duration is written in which steps."""
+"""Rounding steps of durations, each with the number of seconds up to which it is used."""
 _MAX_TYPED = 100
-"""From which number on people take the next longer unit, as in 2 h for 120 min."""
+"""Number from which people take the next longer unit: 2 h for 120 min."""
 _COUNT_UNITS = ("", "k", "M", "B", "T")
 _MIN_PERCENT = 1e-4
-"""Below, digits of a share say nothing."""
+"""Smallest share in percent that is written: digits of a smaller one say nothing."""
 
 
 def decimal_bytes_text(num_bytes: float) -> str:
-    """Bytes in powers of 1000.
+    """Format bytes in powers of 1000.
 
     >>> decimal_bytes_text(14112542617600), decimal_bytes_text(999)
     ('14.11 TB', '999 B')
@@ -41,7 +42,7 @@ def decimal_bytes_text(num_bytes: float) -> str:
 
 
 def binary_bytes_text(num_bytes: float) -> str:
-    """Bytes in powers of 1024.
+    """Format bytes in powers of 1024.
 
     >>> binary_bytes_text(14112542617600)
     '12.84 TiB'
@@ -50,7 +51,7 @@ def binary_bytes_text(num_bytes: float) -> str:
 
 
 def bytes_text(num_bytes: float) -> str:
-    """Bytes both ways, for where confusing the two costs money.
+    """Format bytes in powers of 1000 and of 1024, where it costs money to confuse the two.
 
     >>> bytes_text(13_800_000_000_000)
     '13.80 TB (12.55 TiB)'
@@ -59,7 +60,7 @@ def bytes_text(num_bytes: float) -> str:
 
 
 def rate_text(bytes_per_second: float) -> str:
-    """A rate in powers of 1000 per second.
+    """Format a rate in powers of 1000 per second.
 
     >>> rate_text(4.266e9), rate_text(999.96e6), rate_text(0.019)
     ('4.266 GB/s', '1.000 GB/s', 'below 1 B/s')
@@ -68,7 +69,7 @@ def rate_text(bytes_per_second: float) -> str:
 
 
 def min_rate_text(bytes_per_second: float) -> str:
-    """A rate that is a min, rounded up: who buys what is written has enough.
+    """Format a min rate, rounded up: who buys the rate that is written has enough.
 
     >>> min_rate_text(175.4512e9), min_rate_text(100e9)
     ('175.5 GB/s', '100.0 GB/s')
@@ -77,7 +78,7 @@ def min_rate_text(bytes_per_second: float) -> str:
 
 
 def min_seconds_text(seconds: float) -> str:
-    """A duration that is a min, rounded up in the unit in which it is written.
+    """Format a min duration, rounded up in the unit in which it is written.
 
     >>> min_seconds_text(2290.2), min_seconds_text(60.0)
     ('38.2 min', '60.00 s')
@@ -86,7 +87,7 @@ def min_seconds_text(seconds: float) -> str:
 
 
 def bit_rate_text(bytes_per_second: float) -> str:
-    """A line rate in gigabits per second, as network adapters are called.
+    """Format a line rate in gigabits per second, as network adapters are named.
 
     >>> bit_rate_text(50e9), bit_rate_text(1.25e9)
     ('400 Gb/s', '10 Gb/s')
@@ -95,7 +96,7 @@ def bit_rate_text(bytes_per_second: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration in the unit that people would use.
+    """Format a duration in the unit that people would use.
 
     >>> seconds_text(50.549), seconds_text(1887.6), seconds_text(34615), seconds_text(0.012), seconds_text(0)
     ('50.55 s', '31.5 min', '9.62 h', '12.0 ms', '0 s')
@@ -121,7 +122,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def short_seconds_text(seconds: float, *, within: float) -> str:
-    """A duration as people type it, in as few digits as miss it by a fraction `within` at most.
+    """Format a duration as people type it, in the fewest digits that are off by at most the fraction `within`.
 
     >>> [short_seconds_text(seconds, within=0.02) for seconds in (0.00123, 63, 1850, 14_300, 604_800, 1e9)]
     ['0.00123s', '63s', '31min', '4h', '7d', '11600d']
@@ -139,12 +140,12 @@ def short_seconds_text(seconds: float, *, within: float) -> str:
 
 
 def _milliseconds(number: float) -> str:
-    """With one decimal, or three digits where that would be less."""
+    """Format a number of milliseconds or microseconds with one decimal; below 10, with three digits."""
     return f"{number:.1f}" if round(number, 1) >= 10 else f"{number:#.3g}"
 
 
 def percent_text(fraction: float) -> str:
-    """A fraction of 1 as percent, three significant digits, or four where three would make it all.
+    """Format a fraction of 1 as percent: three significant digits, or four where three would round it up to 100 %.
 
     >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0), percent_text(1e-9)
     ('0.351 %', '19.6 %', '99.99 %', '100 %', 'below 0.0001 %')
@@ -162,7 +163,7 @@ def percent_text(fraction: float) -> str:
 
 
 def share_of_interval_text(fraction: float) -> str:
-    """What saves take of the interval between them: in percent, and where they take longer than it, as a multiple.
+    """Format the share of the interval that saves take: percent, or a multiple if longer than the interval.
 
     >>> share_of_interval_text(0.0351), share_of_interval_text(2.74), share_of_interval_text(327.4)
     ('3.51 %', '2.74 x the interval', '327 x the interval')
@@ -171,7 +172,7 @@ def share_of_interval_text(fraction: float) -> str:
 
 
 def counted_text(number: float, noun: str) -> str:
-    """A number of things.
+    """Format a number with the noun that it counts.
 
     >>> counted_text(1, "GPU"), counted_text(3072, "GPU"), counted_text(11.5, "microbatch")
     ('1 GPU', '3,072 GPUs', '11.5 microbatches')
@@ -183,7 +184,7 @@ def counted_text(number: float, noun: str) -> str:
 
 
 def count_text(count: int) -> str:
-    """A count as `parse_count` reads it, to four digits.
+    """Format a count to four digits, as `parse_count` reads it.
 
     >>> count_text(47_000_000_000), count_text(20_833_333_334), count_text(999_990_000), count_text(7)
     ('47B', '20.83B', '1B', '7')
@@ -196,7 +197,7 @@ def count_text(count: int) -> str:
 
 
 def min_count_text(count: int) -> str:
-    """A count that is a min, rounded up to the digits in which it is written.
+    """Format a min count, rounded up to the digits in which it is written.
 
     >>> min_count_text(20_833_333_334), min_count_text(47_000_000_000)
     ('20.84B', '47B')
@@ -206,7 +207,7 @@ def min_count_text(count: int) -> str:
 
 
 def _scaled(value: float, prefixes: Prefixes) -> str:
-    """A number with a prefix: below the base also when it is rounded."""
+    """Format a number with its prefix, so that it stays below the base after rounding too."""
     if 0 < value < 1:
         return "below 1 "
     power = 0
@@ -224,5 +225,42 @@ def _rounded(value: float, *, is_whole: bool) -> str:
 
 
 def _up_to(value: float, step: float) -> float:
-    """The next multiple of a step; a value that is one but for the error of a float stays."""
+    """Round up to a multiple of a step; keep a value that is a multiple except for a float error."""
     return math.ceil(value / step * (1 - 1e-12)) * step
+
+
+_TEXTS = (
+    ("bytes_per_second", rate_text),
+    ("bytes_per_day", lambda value: f"{decimal_bytes_text(value)} a day"),
+    ("bytes", decimal_bytes_text),
+    ("seconds_per_rank", seconds_text),
+    ("seconds", seconds_text),
+    ("overhead.fraction", share_of_interval_text),
+    ("fraction", percent_text),
+)
+
+
+def figure_text(name: str, value: Any) -> str:
+    """Format a value with the unit that its name ends with.
+
+    A required rate is rounded up, as `min_rate_text` does.
+
+    >>> figure_text("write.seconds", 50.549), figure_text("write.seconds", None), figure_text("layout.num_gpus", 3072)
+    ('50.55 s', 'unknown', '3,072')
+    >>> figure_text("write.bytes_per_second", 175.43e9), figure_text("required.write_bytes_per_second", 175.43e9)
+    ('175.4 GB/s', '175.5 GB/s')
+    """
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(figure_text(name, each) for each in value) or "none"
+    if not isinstance(value, int | float):
+        return str(value)
+    text = next((text for unit, text in _TEXTS if name.endswith(unit)), None)
+    if text is rate_text and value > 0 and name.startswith("required."):
+        text = min_rate_text
+    if text is None or value < 0:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return text(value)

@@ -1,4 +1,4 @@
-"""Predicted against published: every figure in `published/` that the calculation reproduces, and what kind it is."""
+"""Validation: every figure in `published/` that the calculation predicts, and what kind of figure it is."""
 
 from sizing.validation.comparison import Comparison
 from sizing.validation.validation_report import ValidationReport, validation

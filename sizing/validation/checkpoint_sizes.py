@@ -1,4 +1,4 @@
-"""Bytes of checkpoints that others saved, and of those that the benchmark MLPerf Storage defines."""
+"""Bytes of checkpoints that others saved, and of checkpoints that the benchmark MLPerf Storage defines."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _SMALL_LLAMA = {
 
 
 def mlperf() -> Iterator[Comparison]:
-    """The MLPerf Storage workloads, which save fp16 weights beside ZeRO-3's shards by their own choice."""
+    """Compare the MLPerf Storage workloads, which save fp16 weights beside ZeRO-3's shards by their own choice."""
     parts = {"weights": "fp16", "master": "fp32", "moments": "fp32"}
     for name, row in published("mlperf_storage_checkpoint")["workloads"].items():
+        shape = {field: row[field] for field in row if field in Architecture.model_fields}
         report = _report(
-            {"architecture": _mlperf_architecture(row)},
+            {"architecture": shape | {"family": "llama", "tied_embeddings": False}},
             training={"framework": "deepspeed", "precision": "fp16-mixed", "saved_state": parts},
             parallelism={
                 "tensor": row["tensor_parallel"],
@@ -48,32 +49,20 @@ def mlperf() -> Iterator[Comparison]:
                 "zero_stage": row["zero_stage"],
             },
         )
-        yield _SHAPES.compared(f"{name} parameters", report.model.num_parameters, row["num_parameters"], within=EXACT)
-        yield _DLIO.compared(
-            f"{name} GiB in total", report.checkpoint.total_bytes / _GIB, row["total_gib"], within=1e-3
-        )
-        yield from _mlperf_ranks(name, row, report)
-
-
-def _mlperf_ranks(name: str, row: dict[str, Any], report: SizingReport) -> Iterator[Comparison]:
-    ranks = [rank_class.bytes_per_rank / _GIB for rank_class in report.layout.rank_classes]
-    largest, smallest = f"{name} GiB of the largest rank", f"{name} GiB of the smallest rank"
-    if "max_rank_gib" in row:
-        yield _DLIO.compared(largest, max(ranks), row["max_rank_gib"], within=5e-3)
-        yield _DLIO.compared(smallest, min(ranks), row["min_rank_gib"], within=5e-3)
-        return
-    miss = "DLIO gives every rank the average optimizer share, whatever its stage"
-    yield _DLIO.compared(largest, max(ranks), row["dlio_rank_gib"]["max"], within=5e-3, miss=miss)
-    yield _DLIO.compared(smallest, min(ranks), row["dlio_rank_gib"]["min"], within=5e-3, miss=miss)
-
-
-def _mlperf_architecture(row: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: row[name] for name in row if name in Architecture.model_fields}
-    return fields | {"family": "llama", "tied_embeddings": False}
+        yield _SHAPES.compare(f"{name} parameters", report.model.num_parameters, row["num_parameters"], within=EXACT)
+        yield _DLIO.compare(f"{name} GiB in total", report.checkpoint.total_bytes / _GIB, row["total_gib"], within=1e-3)
+        ranks = [rank_class.bytes_per_rank / _GIB for rank_class in report.layout.rank_classes]
+        if "max_rank_gib" in row:
+            largest, smallest, miss = row["max_rank_gib"], row["min_rank_gib"], ""
+        else:
+            largest, smallest = row["dlio_rank_gib"]["max"], row["dlio_rank_gib"]["min"]
+            miss = "DLIO gives every rank the average optimizer share, whatever its stage"
+        yield _DLIO.compare(f"{name} GiB of the largest rank", max(ranks), largest, within=5e-3, miss=miss)
+        yield _DLIO.compare(f"{name} GiB of the smallest rank", min(ranks), smallest, within=5e-3, miss=miss)
 
 
 def framework_checkpoints() -> Iterator[Comparison]:
-    """A 60-million-parameter Llama as really saved: bytes per parameter on disk, containers included."""
+    """Compare a 60-million-parameter Llama as really saved: bytes per parameter on disk, containers included."""
     facts = published("framework_checkpoints")
     for row in facts["rows"]:
         framework, _, variant = row["framework"].partition(" ")
@@ -88,7 +77,7 @@ def framework_checkpoints() -> Iterator[Comparison]:
             {"architecture": _SMALL_LLAMA}, training=training, parallelism=parallelism, checkpoint=checkpoint
         )
         on_disk = report.checkpoint.total_bytes + report.checkpoint.container_bytes
-        yield _SAVED.compared(
+        yield _SAVED.compare(
             f"B per parameter: {row['framework'].partition(',')[0]}, {row['bytes_per_parameter']:.0f} B, "
             f"{row['ranks']} ranks",
             on_disk / report.model.num_parameters,
@@ -98,12 +87,12 @@ def framework_checkpoints() -> Iterator[Comparison]:
     for ranks, measured in facts["dcp_metadata"]["measured_bytes"].items():
         parallelism = {"data": int(ranks.split()[0])}
         report = _report({"architecture": _SMALL_LLAMA}, training={"framework": "fsdp2"}, parallelism=parallelism)
-        found = report.checkpoint.small_state_bytes[".metadata"]
-        yield _METADATA.compared(f".metadata bytes, {ranks}", found, measured, within=0.1)
+        num_bytes = report.checkpoint.small_state_bytes[".metadata"]
+        yield _METADATA.compare(f".metadata bytes, {ranks}", num_bytes, measured, within=0.1)
 
 
 def published_checkpoints() -> Iterator[Comparison]:
-    """What runs printed of their checkpoints, in binary units that du rounds up: right to the last printed digit."""
+    """Compare the checkpoint sizes that runs printed, in binary units that du rounds up: right to the last digit."""
     printed = {row["model"]: row for row in published("published_checkpoints")["rows"]}
     for name, precision, unit in (("bloom-176b", "bf16-mixed", _TIB), ("gpt-neox-20b", "fp16-mixed", _GIB)):
         training = {"framework": "deepspeed", "precision": precision}
@@ -117,7 +106,7 @@ def published_checkpoints() -> Iterator[Comparison]:
 
 
 def _opt(row: dict[str, Any]) -> Iterator[Comparison]:
-    """OPT-175B, by the framework's habit and by its own: fp16 weights beside fp32 moments, no master copy."""
+    """Compare OPT-175B twice: with the framework's default, and as saved, in fp16 weights and fp32 moments alone."""
     by_default = _report({"preset": "opt-175b"})
     default_bytes = by_default.checkpoint.bytes_per_parameter
     yield _printed(
@@ -127,8 +116,8 @@ def _opt(row: dict[str, Any]) -> Iterator[Comparison]:
         miss=f"metaseq saves no fp32 master copy: {row['bytes_per_parameter']} B per parameter, not the default's "
         f"{default_bytes:.0f}, {default_bytes / row['bytes_per_parameter']:.2f} x; training.saved_state says so",
     )
-    stated = {"weights": "fp16", "moments": "fp32"}
-    report = _report({"preset": "opt-175b"}, training={"framework": "fsdp2", "saved_state": stated})
+    saved_state = {"weights": "fp16", "moments": "fp32"}
+    report = _report({"preset": "opt-175b"}, training={"framework": "fsdp2", "saved_state": saved_state})
     yield _printed("opt-175b as it was saved, TiB", report.checkpoint.total_bytes / _TIB, row["full_printed"])
     num_files = int(row["full_printed"].partition(", ")[2].split()[0])
     a_file = report.checkpoint.total_bytes / num_files / _GIB
@@ -140,23 +129,23 @@ def _megatron_deepspeed(row: dict[str, Any]) -> Iterator[Comparison]:
     parts = report.checkpoint.parts
     yield _printed("megatron-deepspeed-181b whole, TiB", report.checkpoint.total_bytes / _TIB, row["full_printed"])
     weights, optimizer = row["full_printed"].partition("= ")[2].split(" + ")
-    for name, saved, text in (
+    for name, total_bytes, text in (
         ("weights", parts["weights"].total_bytes, weights),
         ("optimizer", parts["master"].total_bytes + parts["moments"].total_bytes, optimizer),
     ):
         num_files, _, size = text.partition(" x ")
-        yield _printed(f"megatron-deepspeed-181b {name} file, GiB", saved / int(num_files) / _GIB, size)
+        yield _printed(f"megatron-deepspeed-181b {name} file, GiB", total_bytes / int(num_files) / _GIB, size)
 
 
 def _printed(fact: str, predicted: float, text: str, *, miss: str = "") -> Comparison:
-    """A size beside the number that a text begins with, which agrees to one unit of its last digit."""
+    """Compare a size with the number at the start of a text, to one unit of its last digit."""
     digits = text.split(maxsplit=1)[0]
     number, last = float(digits), 10.0 ** -len(digits.partition(".")[2])
-    return _RUNS.compared(fact, predicted, number, within=last / number, miss=miss)
+    return _RUNS.compare(fact, predicted, number, within=last / number, miss=miss)
 
 
 def mt_nlg() -> Iterator[Comparison]:
-    """The time in which MT-NLG's state would be saved; GEMINI trains with DeepSpeed ZeRO-3, which saves 12 B."""
+    """Compare the time to save MT-NLG's state. GEMINI trains with DeepSpeed ZeRO-3, which saves 12 B per parameter."""
     row = published("checkpoint_times")["mt_nlg"]
     report = _report(
         {"preset": "megatron-530b"},
@@ -165,7 +154,7 @@ def mt_nlg() -> Iterator[Comparison]:
         storage={"profile": {"write_bytes_per_second": f"{row['gigabits_per_second']} Gb/s"}},
     )
     assert report.write is not None  # noqa: S101  the profile has a write rate
-    yield _GEMINI.compared("MT-NLG 530B saved, minutes", report.write.seconds / 60, row["minutes"], within=0.02)
+    yield _GEMINI.compare("MT-NLG 530B saved, minutes", report.write.seconds / 60, row["minutes"], within=0.02)
 
 
 def _report(model: dict[str, Any], **blocks: Any) -> SizingReport:

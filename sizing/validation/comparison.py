@@ -1,14 +1,16 @@
-"""A prediction beside what was published, and what kind of truth that is."""
+"""Comparison of a prediction with a published figure, and what kind of truth that figure is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from sizing.strict_model import StrictModel
 
 EXACT = 0.0
-"""For what is counted: not even the last digit may differ."""
+"""Tolerance for what is counted: not even the last digit may differ."""
 
 Part = Literal["observation", "tool", "arithmetic"]
 """What was published. `observation`: somebody measured or counted it in the real world. `tool`: another program
@@ -19,10 +21,8 @@ Verdict = Literal["agrees", "explained-miss", "unexplained", "no-prediction"]
 """`unexplained` is a miss without a reason, and also a reason for a miss that is not there."""
 
 
-class Comparison(BaseModel):
+class Comparison(StrictModel):
     """A prediction beside a published figure, both in the unit that the fact names."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     part: Part = Field(description="What kind of figure was published: an observation is the only real truth.")
     source: str = Field(description="Where the published figure was read.")
@@ -47,18 +47,18 @@ class Comparison(BaseModel):
 
     @property
     def as_expected(self) -> bool:
-        """Whether it agrees, misses for a stated reason, or has no prediction for one."""
+        """Whether the comparison agrees, misses for a stated reason, or has a stated reason for no prediction."""
         return self.verdict != "unexplained"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where figures were published, and what kind of figures they are."""
+    """Source of published figures, and their kind."""
 
     part: Part
     name: str
 
-    def compared(
+    def compare(
         self,
         fact: str,
         predicted: float,
@@ -69,8 +69,11 @@ class Source:
         note: str = "",
         is_lower_bound: bool = False,
     ) -> Comparison:
-        """A prediction beside the published figure. `miss` explains why the two are known to differ."""
-        close = agrees(predicted, published, within=within, is_lower_bound=is_lower_bound)
+        """Compare a prediction with the published figure. `miss` explains why the two are known to differ."""
+        if agrees(predicted, published, within=within, is_lower_bound=is_lower_bound):
+            verdict: Verdict = "unexplained" if miss else "agrees"
+        else:
+            verdict = "explained-miss" if miss else "unexplained"
         return Comparison(
             part=self.part,
             source=self.name,
@@ -80,12 +83,12 @@ class Source:
             is_lower_bound=is_lower_bound,
             tolerance_fraction=within,
             ratio=predicted / published if published else None,
-            verdict=_verdict(close=close, is_explained=bool(miss)),
+            verdict=verdict,
             note=miss or note,
         )
 
-    def not_compared(self, fact: str, published: float, *, because: str) -> Comparison:
-        """A published figure for which too little else is published to predict it."""
+    def list_unpredicted(self, fact: str, published: float, *, because: str) -> Comparison:
+        """List a published figure without a prediction, for which too little else is published."""
         return Comparison(
             part=self.part,
             source=self.name,
@@ -101,7 +104,7 @@ class Source:
 
 
 def agrees(predicted: float, published: float, *, within: float, is_lower_bound: bool = False) -> bool:
-    """Whether a prediction is within a fraction of what was published, or not below where that is a lower bound.
+    """Tell whether a prediction is within a fraction of the published figure, or not below a lower bound.
 
     >>> agrees(1.01, 1.0, within=0.0), agrees(1.01, 1.0, within=0.02), agrees(2.0, 1.0, within=0.0, is_lower_bound=True)
     (False, True, True)
@@ -111,9 +114,3 @@ def agrees(predicted: float, published: float, *, within: float, is_lower_bound:
     if is_lower_bound:
         return predicted >= published
     return abs(predicted - published) <= within * abs(published)
-
-
-def _verdict(*, close: bool, is_explained: bool) -> Verdict:
-    if close:
-        return "unexplained" if is_explained else "agrees"
-    return "explained-miss" if is_explained else "unexplained"

@@ -1,4 +1,4 @@
-"""Whether a layout runs, against published facts: state and activations on a GPU, bubbles."""
+"""Comparisons of GPU memory with published facts: state and activations on a GPU, and bubbles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.training.memory.layer_activations import LayerShape
-from sizing.training.schedules.closed_forms import bubble_fraction
+from sizing.training.schedules.one_way import bubble_fraction
 from sizing.validation.comparison import Comparison, Source
 
 _ESTIMATORS = Source("tool", "State on a GPU, as Megatron-LM's, SimuMax' and llm-analysis' estimators say")
@@ -21,15 +21,19 @@ _BUBBLES = Source("arithmetic", "Narayanan et al. 2021, section 2.2: bubbles by 
 
 
 def gpu_memory_facts() -> Iterator[Comparison]:
-    """State on the fullest GPU, what a layer keeps of attention's scores, and how long a pipeline idles."""
+    """Compare state on the fullest GPU, the attention scores that a layer keeps, and the idle time of a pipeline."""
     yield from _gpu_state()
     yield from _zero()
     yield from _scores()
-    yield from _bubbles()
+    for row in published("training_techniques")["pipeline_checks"]:
+        of_total = bubble_fraction(num_stages=row["p"], num_microbatches=row["m"])
+        for key, share in (("share_of_total", of_total), ("share_of_ideal", of_total / (1 - of_total))):
+            fact = f"bubble, {row['p']} stages, {row['m']} microbatches: {key.replace('_', ' ')}"
+            yield _BUBBLES.compare(fact, share, row[key], within=5e-3)
 
 
 def _gpu_state() -> Iterator[Comparison]:
-    """What the estimators said; where they leave something out, also the figure that reckons it in."""
+    """Compare with estimators and, where they leave something out, with the figure that includes it."""
     formats = {"plain": "megatron", "distributed": "megatron-distributed-optimizer"}
     for row in published("state_memory_per_gpu")["rows"]:
         name = row["model"].split()[0]
@@ -41,17 +45,17 @@ def _gpu_state() -> Iterator[Comparison]:
                 "parallelism": parallelism,
                 "checkpoint": {"format": format_name},
             }
-            found = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
+            predicted = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
             fact = f"state GB per GPU of {name}, {kind} optimizer"
             whole = row["plain_gb" if kind == "plain" else "distributed_optimizer_gb"]
-            said = row.get(f"estimators_{kind}_gb", whole)
-            yield _ESTIMATORS.compared(fact, found, said, within=1e-3, miss=row.get("note", ""))
-            if said != whole:
-                yield _RECOMPUTED.compared(fact, found, whole, within=1e-3)
+            estimate = row.get(f"estimators_{kind}_gb", whole)
+            yield _ESTIMATORS.compare(fact, predicted, estimate, within=1e-3, miss=row.get("note", ""))
+            if estimate != whole:
+                yield _RECOMPUTED.compare(fact, predicted, whole, within=1e-3)
 
 
 def _zero() -> Iterator[Comparison]:
-    """The paper's example: 7.5 billion parameters in mixed precision on 64 GPUs."""
+    """Compare the paper's example: 7.5 billion parameters in mixed precision on 64 GPUs."""
     facts = published("zero_model_state_memory")
     for stage, key in enumerate(("dp", "stage1", "stage2", "stage3")):
         document = {
@@ -59,28 +63,19 @@ def _zero() -> Iterator[Comparison]:
             "training": {"framework": "deepspeed", "precision": "fp16-mixed"},
             "parallelism": {"data": 64, "zero_stage": stage},
         }
-        found = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
-        yield _ZERO.compared(f"state GB per GPU of 7.5B, ZeRO stage {stage}", found, facts[key], within=1e-9)
+        predicted = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
+        yield _ZERO.compare(f"state GB per GPU of 7.5B, ZeRO stage {stage}", predicted, facts[key], within=1e-9)
 
 
 def _scores() -> Iterator[Comparison]:
-    """The scores of attention, 5 a s/h beside 34, are what selective recomputation saves."""
+    """Compare the attention scores, 5 a s/h beside 34, which selective recomputation saves."""
     checks = published("training_techniques")["activation_bytes_per_layer"]["checks"]
     for preset, name, key in (("gpt3-175b", "gpt3", "gpt3"), ("megatron-530b", "mt-nlg", "mtnlg_530b")):
         (architecture,) = filter(None, [catalog()[preset].architecture])
         kept = LayerShape(architecture, Parallelism(), 2).dense
         scores = 2_048 * kept.scores
         ratio = scores / architecture.hidden_size
-        yield _KORTHIKANTI.compared(f"5 a s/h of {name}", ratio, checks[f"{key}_5as_over_h"], within=1e-9)
-        saved = scores / (scores + kept.split + kept.whole)
+        yield _KORTHIKANTI.compare(f"5 a s/h of {name}", ratio, checks[f"{key}_5as_over_h"], within=1e-9)
+        share = scores / (scores + kept.split + kept.whole)
         fact = f"share that selective recomputation saves {name}"
-        yield _KORTHIKANTI.compared(fact, saved, checks["selective_saves"][name], within=1e-2)
-
-
-def _bubbles() -> Iterator[Comparison]:
-    for row in published("training_techniques")["pipeline_checks"]:
-        share = bubble_fraction(num_stages=row["p"], num_microbatches=row["m"])
-        found = {"share_of_total": share, "share_of_ideal": share / (1 - share)}
-        for key, value in found.items():
-            fact = f"bubble, {row['p']} stages, {row['m']} microbatches: {key.replace('_', ' ')}"
-            yield _BUBBLES.compared(fact, value, row[key], within=5e-3)
+        yield _KORTHIKANTI.compare(fact, share, checks["selective_saves"][name], within=1e-2)

@@ -1,4 +1,4 @@
-"""Intervals and what they cost, as published."""
+"""Comparisons of checkpoint intervals and their cost with published figures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from typing import Any
 
 from sizing.published import published
 from sizing.run.failures import Reliability, mtbf_seconds
-from sizing.run.goodput.single_level import (
-    daly_first_order_seconds,
-    daly_seconds,
-    ettr_fraction,
-    first_order_waste_fraction,
-    goodput_fraction,
-    optimal_seconds,
-    young_seconds,
-)
+from sizing.run.goodput import ettr_fraction, first_order_waste_fraction, goodput_fraction
+from sizing.run.levels import best_compute_seconds, daly_first_order_seconds, daly_seconds, young_seconds
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from sizing.validation.comparison import Comparison, Source
 
@@ -27,21 +20,21 @@ _MEASURED = Source("tool", "Kokolis et al. 2024: time to failure measured on RSC
 
 
 def intervals() -> Iterator[Comparison]:
-    """Best intervals, effective training time and two levels."""
+    """Compare best intervals, effective training time and two levels."""
     facts = published("checkpoint_intervals")
     for row in facts["vectors"]:
         stall, mtbf = row["checkpoint_seconds"], row["mtbf_seconds"]
-        best = float(optimal_seconds(stall, mtbf_seconds=mtbf))
-        found = {
+        best = float(best_compute_seconds(stall, mtbf_seconds=mtbf))
+        predicted = {
             "exact_argmin_seconds": best,
             "young_seconds": float(young_seconds(stall, mtbf_seconds=mtbf)),
             "daly_first_order_seconds": float(daly_first_order_seconds(stall, mtbf_seconds=mtbf)),
             "daly_seconds": float(daly_seconds(stall, mtbf_seconds=mtbf)),
             "efficiency_at_optimum": float(goodput_fraction(best, stall_seconds=stall, mtbf_seconds=mtbf)),
         }
-        for key, value in found.items():
+        for key, value in predicted.items():
             fact = f"{key.removesuffix('_seconds').replace('_', ' ')}, stall {stall} s, MTBF {mtbf} s"
-            yield _FORMULAS.compared(fact, value, row[key], within=1e-5)
+            yield _FORMULAS.compare(fact, value, row[key], within=1e-5)
     for row in facts["ettr_vectors"]:
         yield from _effective_training_time(row)
     yield from _two_levels(facts["two_level_vector"])
@@ -55,9 +48,9 @@ def _effective_training_time(row: dict[str, Any]) -> Iterator[Comparison]:
         row["interval_seconds"], stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=row["restart_seconds"]
     )
     what = f"{row['num_gpus']:,} GPUs"
-    yield _KOKOLIS.compared(f"effective training time, {what}", float(ratio), row["ettr"], within=1e-4)
+    yield _KOKOLIS.compare(f"effective training time, {what}", float(ratio), row["ettr"], within=1e-4)
     best = float(young_seconds(stall, mtbf_seconds=mtbf))
-    yield _KOKOLIS.compared(f"best interval, {what}, seconds", best, row["interval_seconds"], within=1e-3)
+    yield _KOKOLIS.compare(f"best interval, {what}, seconds", best, row["interval_seconds"], within=1e-3)
 
 
 def _two_levels(facts: dict[str, Any]) -> Iterator[Comparison]:
@@ -75,11 +68,11 @@ def _two_levels(facts: dict[str, Any]) -> Iterator[Comparison]:
         ),
     }
     for fact, (value, key) in cases.items():
-        yield _TWO_LEVELS.compared(fact, float(value), facts[key], within=1e-3)
+        yield _TWO_LEVELS.compare(fact, float(value), facts[key], within=1e-3)
 
 
 def _failures_by_size() -> Iterator[Comparison]:
-    """How often jobs of a size fail by the rate of RSC-1, which was found on its large jobs."""
+    """Compare how often jobs of a size fail, at the rate of RSC-1, which was found on its large jobs."""
     systems = {row["system"]: row for row in published("failure_rates")["rows"]}
     per_node_day = systems["Meta RSC-1"]["failures_per_1000_node_days"] / 1000
     for row in systems["Meta RSC, MTTF by job size"]["rows"]:
@@ -88,7 +81,7 @@ def _failures_by_size() -> Iterator[Comparison]:
         hours = float(job.job_mtbf_seconds(num_nodes=num_gpus // 8, num_gpus=num_gpus)) / SECONDS_PER_HOUR
         fact = f"hours to a failure on {num_gpus:,} GPUs"
         if row["kind"] == "projected":
-            yield _PROJECTED.compared(f"{fact}, projected", hours, row["mttf_hours"], within=0.03)
+            yield _PROJECTED.compare(f"{fact}, projected", hours, row["mttf_hours"], within=0.03)
         else:
             miss = "small jobs fail more often than a rate found on large ones says: what counts as a failure differs"
-            yield _MEASURED.compared(fact, hours, row["mttf_hours"], within=0.2, miss=miss)
+            yield _MEASURED.compare(fact, hours, row["mttf_hours"], within=0.2, miss=miss)

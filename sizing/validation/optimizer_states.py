@@ -1,16 +1,15 @@
-"""What an optimizer keeps of each parameter, as its state was really saved."""
+"""Comparisons of optimizer state: bytes per parameter, as really saved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.layout.size import group_bytes
+from sizing.frameworks import saved_parts
 from sizing.model import Architecture
 from sizing.model.inventory import inventory_of, num_parameters
 from sizing.published import published
 from sizing.state import Training
 from sizing.state.optimizers import Optimizer
-from sizing.state.saved_state import saved_parts
 from sizing.validation.comparison import Comparison, Source
 
 _SAVED = Source("observation", "Optimizer states of a 46M Llama saved with torch 2.13 for this comparison: bytes")
@@ -52,19 +51,27 @@ MEASURED_SHAPE = Architecture(
 
 
 def optimizer_states() -> Iterator[Comparison]:
-    """Bytes per parameter of every optimizer that was measured."""
+    """Compare the bytes per parameter of every optimizer that was measured."""
     rows = {row["optimizer"]: row["bytes_per_parameter"] for row in published("optimizer_state_bytes")["rows"]}
     for optimizer, name in MEASURED_OPTIMIZERS.items():
         measured = rows[name]
         within = max(_WITHIN_FRACTION, _WITHIN_BYTES / measured) if measured else 0.0
-        found = moment_bytes_per_parameter(optimizer)
-        yield _SAVED.compared(f"B per parameter: {optimizer}", found, measured, within=within)
+        predicted = moment_bytes_per_parameter(optimizer)
+        yield _SAVED.compare(f"B per parameter: {optimizer}", predicted, measured, within=within)
 
 
 def moment_bytes_per_parameter(optimizer: Optimizer) -> float:
-    """What the optimizer keeps of each parameter of the measured model; muon of those that it trains."""
+    """Return the optimizer's bytes per parameter of the measured model; with muon, of the parameters that it trains.
+
+    Bare tensors were measured, of which no optimizer knows that one is an embedding.
+    """
     groups = inventory_of(MEASURED_SHAPE)
     if optimizer == "muon":
         groups = tuple(group for group in groups if group.is_hidden_matrix)
     parts = [part for part in saved_parts(Training(optimizer=optimizer, precision="fp32")) if part.name == "moments"]
-    return sum(group_bytes(group, part) for group in groups for part in parts) / num_parameters(groups)
+    num_bytes = sum(
+        group.num_tensors * part.tensor_bytes(group.shape, role="hidden-matrix" if group.is_hidden_matrix else "other")
+        for group in groups
+        for part in parts
+    )
+    return num_bytes / num_parameters(groups)

@@ -1,4 +1,4 @@
-"""Parameters of published architectures."""
+"""Comparisons of parameter counts of published architectures."""
 
 from __future__ import annotations
 
@@ -16,35 +16,32 @@ _COUNTED = {
     "Ollama general.parameter_count": Source(
         "observation", "Parameters in published files: Ollama's general.parameter_count, from public copies"
     ),
-    "llama.cpp n_params": Source(
-        "observation", "Parameters in published files: what llama.cpp counts in them, from public copies"
-    ),
     "PyPI keras-hub": Source("tool", "Parameters that keras-hub 0.32.0 lists for its presets"),
     "keras-team/keras-hub": Source("tool", "Parameters that keras-hub lists for its presets, in its repository"),
     "parameters ": Source("tool", "Parameters that others counted in models that they loaded, from public copies"),
     "a published table": Source("tool", "A published table of parameter counts, from a public copy"),
 }
-"""By the first words of the source of a count in the model catalog."""
+"""Sources, by the first words of the source of a count in the model catalog."""
 
 _BUILT = Source("arithmetic", "Parameters of published architectures, counted tensor by tensor")
 _MEGATRON = Source("arithmetic", "Narayanan et al. 2021, arXiv 2104.04473, Table 1 and equation 2")
 
 
 def parameter_counts() -> Iterator[Comparison]:
-    """Every model of the catalog whose count somebody else published, and every architecture counted on its own."""
+    """Compare every catalog model with a published count, and every architecture counted on its own."""
     for model in catalog().values():
         if model.num_parameters is not None:
-            yield _source(model).compared(
+            yield _source(model).compare(
                 f"parameters of {model.name}", _count(model), model.num_parameters, within=EXACT
             )
     for row in published("model_parameters")["models"]:
         if row["name"] in catalog():
-            found = _count(catalog()[row["name"]])
-            yield _BUILT.compared(f"parameters of {row['name']}", found, row["num_parameters"], within=EXACT)
+            count = _count(catalog()[row["name"]])
+            yield _BUILT.compare(f"parameters of {row['name']}", count, row["num_parameters"], within=EXACT)
 
 
 def megatron_table() -> Iterator[Comparison]:
-    """The paper's table, by its formula and by inventory."""
+    """Compare the paper's table, by its formula and by inventory."""
     by_shape = {(a.hidden_size, a.num_layers): m for m in catalog().values() if (a := m.architecture) is not None}
     for row in published("megatron_table1")["rows"]:
         hidden, layers, by_formula = row["hidden_size"], row["num_layers"], row["num_parameters_by_formula"]
@@ -52,13 +49,13 @@ def megatron_table() -> Iterator[Comparison]:
         formula = megatron_gpt_parameters(
             num_layers=layers, hidden_size=hidden, vocab_size=51_200, sequence_length=2_048
         )
-        yield _MEGATRON.compared(f"{label} by the paper's formula", formula, by_formula, within=EXACT)
+        yield _MEGATRON.compare(f"{label} by the paper's formula", formula, by_formula, within=EXACT)
         count = _count(by_shape[hidden, layers])
-        yield _MEGATRON.compared(f"{label} inventory less final norm 2h", count - 2 * hidden, by_formula, within=EXACT)
+        yield _MEGATRON.compare(f"{label} inventory less final norm 2h", count - 2 * hidden, by_formula, within=EXACT)
 
 
 def megatron_gpt_parameters(*, num_layers: int, hidden_size: int, vocab_size: int, sequence_length: int) -> int:
-    """Parameters of a Megatron GPT by the paper's formula, P = 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)).
+    """Return the parameters of a Megatron GPT by the paper's formula, P = 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)).
 
     A second route to what the inventory counts.
     Symbols: l layers, h hidden size, V vocabulary, s sequence length (rows of the position table).
@@ -72,7 +69,7 @@ def megatron_gpt_parameters(*, num_layers: int, hidden_size: int, vocab_size: in
 
 
 def _source(model: CatalogModel) -> Source:
-    """Who counted a model of the catalog. A new kind of source has to be judged first, in `_COUNTED`."""
+    """Return who counted a catalog model. A new kind of source must first be judged, in `_COUNTED`."""
     named = model.num_parameters_source or ""
     return next(source for start, source in _COUNTED.items() if named.startswith(start))
 

@@ -1,20 +1,19 @@
-"""The one table of what predictions of a run's goodput take where the run does not publish it."""
+"""Assumptions that predict a run's goodput where the run does not publish a figure, in one table."""
 
 from __future__ import annotations
 
 import functools
 import statistics
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.published import published
+from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY
 
 
-class RunAssumption(BaseModel):
+class RunAssumption(StrictModel):
     """One figure that runs leave out, the same for all of them, and why it is this one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     quantity: str = Field(description="What is assumed, with its unit.")
     value: float = Field(description="The figure that every run takes that publishes none.")
@@ -31,11 +30,12 @@ RESTART_SECONDS = "from a failure until training goes on, reading included, seco
 
 @functools.cache
 def run_assumptions() -> tuple[RunAssumption, ...]:
-    """The table, from the published figures that its reasons name."""
+    """Return the table, computed from the published figures that its reasons name."""
     rates = [row["failures_per_node_day"] for row in published("reliability")["rows"] if "failures_per_node_day" in row]
     per_node_day = [rate for each in rates for rate in (each if isinstance(each, list) else [each])]
     stalls = [row["seconds"] for row in published("published_checkpoints")["measured_save_times"]]
-    restart_minutes = _row("Meta RSC-1, runs of 2048 to 4096 GPUs")["restart_minutes"]
+    runs = {row["run"]: row for row in published("run_goodput")["rows"]}
+    restart_minutes = runs["Meta RSC-1, runs of 2048 to 4096 GPUs"]["restart_minutes"]
     return (
         RunAssumption(
             quantity=FAILURES_PER_NODE_DAY,
@@ -67,16 +67,11 @@ def run_assumptions() -> tuple[RunAssumption, ...]:
     )
 
 
-def assumed(quantity: str) -> float:
-    """The figure of the table for a quantity."""
+def assumed_value(quantity: str) -> float:
+    """Return the figure that the table assumes for a quantity."""
     return next(row.value for row in run_assumptions() if row.quantity == quantity)
 
 
 def assumed_mtbf_seconds(num_gpus: float) -> float:
-    """Mean time between failures of a run on that many GPUs that publishes no failures."""
-    return SECONDS_PER_DAY / (assumed(FAILURES_PER_NODE_DAY) * num_gpus / assumed(GPUS_PER_NODE))
-
-
-def _row(run: str) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = next(row for row in published("run_goodput")["rows"] if row["run"] == run)
-    return found
+    """Return the mean time between failures that is assumed for a run on this many GPUs."""
+    return SECONDS_PER_DAY / (assumed_value(FAILURES_PER_NODE_DAY) * num_gpus / assumed_value(GPUS_PER_NODE))

@@ -1,4 +1,4 @@
-"""What is taken where a scenario leaves it open, beside what the frameworks ship."""
+"""Comparisons of the project's defaults with the defaults that frameworks ship."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUM_GPUS = 16
 
 
 def shipped_defaults() -> Iterator[Comparison]:
-    """Format, writers, files, optimizer, mode and checkpoints kept."""
+    """Compare format, writers, files, optimizer, mode and number of kept checkpoints."""
     report = answer({"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": _NUM_GPUS}})
     left_open = {row.field: row.value for row in report.assumptions}
     megatron = "Megatron-LM"
@@ -29,23 +29,18 @@ def shipped_defaults() -> Iterator[Comparison]:
     )
     facts = ("format torch-dist", "every rank saves", "distributed optimizer", "asynchronous saves")
     for fact, (yes, taken, shipped) in zip(facts, rows, strict=True):
-        yield _SHIPPED.compared(f"{megatron}: {fact}", int(taken == yes), int(shipped == yes), within=EXACT)
+        yield _SHIPPED.compare(f"{megatron}: {fact}", int(taken == yes), int(shipped == yes), within=EXACT)
     threads = _default(megatron, "thread_count of the torch_dist save strategy")
     files = report.checkpoint.num_files / report.layout.num_writers
-    yield _SHIPPED.compared(f"{megatron}: files that a rank writes", files, threads, within=EXACT)
-    yield from _kept()
-
-
-def _kept() -> Iterator[Comparison]:
-    """Checkpoints that stay: a default of one is the min, and what each further one takes stands beside it."""
-    yield _SHIPPED.compared(
+    yield _SHIPPED.compare(f"{megatron}: files that a rank writes", files, threads, within=EXACT)
+    yield _SHIPPED.compare(
         "torchtitan: newest checkpoints kept",
         Retention().keep_last,
         _default("torchtitan", "checkpoint.keep_latest_k"),
         within=EXACT,
         miss="the default is the min that a restart needs, and the answer says what each further one takes",
     )
-    yield _SHIPPED.not_compared(
+    yield _SHIPPED.list_unpredicted(
         "Megatron-LM: newest checkpoints kept (-1 is all)",
         _default("Megatron-LM", "most_recent_k"),
         because="all stay, so the capacity grows with the run: retention.keep_last says how many are kept",

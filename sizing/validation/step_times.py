@@ -1,4 +1,4 @@
-"""Step times that real runs measured, against computation, communication, bubble and optimizer part by part."""
+"""Comparisons of step times that real runs measured with predicted ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from sizing.published import published
 from sizing.report import answer
 from sizing.validation.comparison import Comparison, Source
-from sizing.validation.measured_memory import run_name
 from sizing.validation.measured_runs import (
     Row,
     case_name,
@@ -19,6 +18,7 @@ from sizing.validation.measured_runs import (
     megascale_scenario,
     megatron_table_scenario,
     megatron_table_seconds,
+    run_name,
     simumax_rows,
     simumax_scenario,
     torchtitan_rows,
@@ -44,61 +44,62 @@ _LARGE_SCALE = "gradients of 6,144 and more GPUs meet slower links and straggler
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """A run: its scenario, what makes runs comparable, and seconds of a step as predicted and as measured."""
+class TimedRun:
+    """Run with its scenario, a key of comparable runs, and its predicted and measured seconds of a step."""
 
     scenario: Row
-    same: tuple[object, ...]
+    key: tuple[object, ...]
     predicted: float
     measured: float
 
 
 def step_times() -> Iterator[Comparison]:
-    """Each run within 20 %, or why not; the median of each source and of all; the pairs that can be ranked, and are."""
-    timed: list[Timed] = []
+    """Compare each run within 20 %, the median of each source and of all, and the order of comparable pairs."""
+    timed: list[TimedRun] = []
     for runs, name, miss in (
         (_simumax, "SimuMax", ""),
         (_table, "A100", ""),
         (_megascale, "MegaScale", ""),
         (_torchtitan, "torchtitan", _POWER),
     ):
-        of_source: list[Timed] = []
+        of_source: list[TimedRun] = []
         yield from runs(of_source)
         yield _median(of_source, f"{name} runs", miss=miss)
         timed += of_source
     yield _median(timed, "runs")
     right, pairs = ranked_pairs(timed)
     fact = f"pairs of one model, batch, sequence and GPUs in the right order, of {pairs}"
-    yield _SUMMARY.compared(fact, right, pairs, within=0.1)
+    yield _SUMMARY.compare(fact, right, pairs, within=0.1)
 
 
-def ranked_pairs(timed: list[Timed]) -> tuple[int, int]:
-    """Pairs of comparable runs that are predicted in the right order, and all of them.
+def ranked_pairs(timed: list[TimedRun]) -> tuple[int, int]:
+    """Count the pairs of comparable runs that are predicted in the right order, and all of them.
 
     Runs that differ in what a scenario does not say, as asynchronous tensor parallelism, are no pair.
     """
-    groups: dict[tuple[object, ...], list[Timed]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[TimedRun]] = defaultdict(list)
     for each in timed:
-        groups[each.same].append(each)
+        groups[each.key].append(each)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
     pairs = [(a, b) for a, b in pairs if a.scenario != b.scenario]
     right = sum((a.predicted - b.predicted) * (a.measured - b.measured) > 0.0 for a, b in pairs)
     return right, len(pairs)
 
 
-def _median(timed: list[Timed], runs: str, *, miss: str = "") -> Comparison:
+def _median(timed: list[TimedRun], runs: str, *, miss: str = "") -> Comparison:
     median = statistics.median(abs(each.predicted / each.measured - 1.0) for each in timed)
-    return _compared(_SUMMARY, f"median of {len(timed)} {runs}: 1 + error", 1.0 + median, 1.0, miss=miss)
+    return _compare(_SUMMARY, f"median of {len(timed)} {runs}: 1 + error", 1.0 + median, 1.0, miss=miss)
 
 
 def step_seconds(document: Row) -> float:
-    """Of a scenario whose step time is known."""
+    """Return the seconds of a step, for a scenario whose step time is known."""
     step = answer(document).training.step
     assert step is not None  # noqa: S101  all of these name their GPU and batch
     return step.seconds
 
 
-def _same(document: Row) -> tuple[object, ...]:
+def _key_of(document: Row) -> tuple[object, ...]:
+    """Return what comparable runs have in common: model, GPUs, batch and sequence length."""
     training = document["training"]
     gpus = 1
     for name in ("tensor", "pipeline", "context", "data"):
@@ -106,46 +107,46 @@ def _same(document: Row) -> tuple[object, ...]:
     return (str(document["model"]), gpus, training["global_batch_size"], training["sequence_length"])
 
 
-def _compared(source: Source, fact: str, predicted: float, measured: float, *, miss: str) -> Comparison:
+def _compare(source: Source, fact: str, predicted: float, measured: float, *, miss: str) -> Comparison:
     is_close = abs(predicted / measured - 1.0) <= WITHIN
-    return source.compared(fact, predicted, measured, within=WITHIN, miss="" if is_close else miss)
+    return source.compare(fact, predicted, measured, within=WITHIN, miss="" if is_close else miss)
 
 
-def _simumax(timed: list[Timed]) -> Iterator[Comparison]:
+def _simumax(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in simumax_rows():
         document = simumax_scenario(row)
-        found, measured = step_seconds(document), row["measured_step_ms"] / 1e3
-        timed.append(Timed(document, _same(document), found, measured))
+        predicted, measured = step_seconds(document), row["measured_step_ms"] / 1e3
+        timed.append(TimedRun(document, _key_of(document), predicted, measured))
         miss = _GROUPS if row["model"].startswith("deepseek") else _SMALL
-        yield _compared(_SIMUMAX, f"s: {case_name(row)}", found, measured, miss=miss)
+        yield _compare(_SIMUMAX, f"s: {case_name(row)}", predicted, measured, miss=miss)
 
 
-def _table(timed: list[Timed]) -> Iterator[Comparison]:
+def _table(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in published("megatron_table1")["rows"]:
         document = megatron_table_scenario(row)
-        found, measured = step_seconds(document), megatron_table_seconds(row)
-        timed.append(Timed(document, _same(document), found, measured))
+        predicted, measured = step_seconds(document), megatron_table_seconds(row)
+        timed.append(TimedRun(document, _key_of(document), predicted, measured))
         fact = f"s: {row['printed_billion_parameters']}B on {row['num_gpus']} A100"
-        yield _compared(_TABLE, fact, found, measured, miss=_PLAIN)
+        yield _compare(_TABLE, fact, predicted, measured, miss=_PLAIN)
 
 
-def _megascale(timed: list[Timed]) -> Iterator[Comparison]:
+def _megascale(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in megascale_rows():
         document = megascale_scenario(row)
-        found = step_seconds(document)
-        timed.append(Timed(document, _same(document), found, row["step_seconds"]))
+        predicted = step_seconds(document)
+        timed.append(TimedRun(document, _key_of(document), predicted, row["step_seconds"]))
         fact = f"s: {row['model']}, {row['global_batch_sequences']} sequences on {row['num_gpus']} GPUs"
-        yield _compared(_MEGASCALE, fact, found, row["step_seconds"], miss=_LARGE_SCALE)
+        yield _compare(_MEGASCALE, fact, predicted, row["step_seconds"], miss=_LARGE_SCALE)
 
 
-def _torchtitan(timed: list[Timed]) -> Iterator[Comparison]:
+def _torchtitan(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in torchtitan_rows():
-        fact, said = f"tokens/s per GPU: {run_name(row)}", row["tokens_per_second_per_gpu"]
+        fact, tokens_per_second = f"tokens/s per GPU: {run_name(row)}", row["tokens_per_second_per_gpu"]
         document = torchtitan_scenario(row)
         step = answer(document).training.step
         assert step is not None  # noqa: S101  all of these name their GPU and batch
-        measured = step.seconds * step.tokens_per_second_per_gpu / said
-        timed.append(Timed(document, (*_same(document), row["linear_precision"]), step.seconds, measured))
+        measured = step.seconds * step.tokens_per_second_per_gpu / tokens_per_second
+        timed.append(TimedRun(document, (*_key_of(document), row["linear_precision"]), step.seconds, measured))
         is_throttled = "activation_checkpointing" in row
         miss = _DYNAMIC if not is_throttled else _RING if row.get("context", 1) > 1 else _POWER
-        yield _compared(_TORCHTITAN, fact, step.tokens_per_second_per_gpu, said, miss=miss)
+        yield _compare(_TORCHTITAN, fact, step.tokens_per_second_per_gpu, tokens_per_second, miss=miss)

@@ -1,9 +1,8 @@
-"""Published times of saves and restores beside what the model says from what is published of them."""
+"""Comparisons of published times of saves and restores with predictions from what is published about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sizing.published import published
 from sizing.report import answer
@@ -20,6 +19,7 @@ _MLPERF_SECONDS: dict[Direction, str] = {"write": "write_seconds", "read": "read
 """The fields of a published row."""
 _SAVES = Source("observation", "Save times of BLOOM and Megatron-DeepSpeed")
 _LOCKWOOD = Source("arithmetic", "Lockwood 2025: three asynchronous tiers")
+_GIB = parse_bytes("1 GiB")
 _KNOWN_MISSES = {("Everpure FBEXA, 32 hosts", "read"): "the printed rate is a mean of rates, not bytes over seconds"}
 
 _WITHIN = 0.05
@@ -27,7 +27,7 @@ _WITHIN = 0.05
 
 
 def storage_times() -> Iterator[Comparison]:
-    """Every published time of a save or a restore."""
+    """Compare every published time of a save or a restore."""
     yield from _mlperf_times()
     yield from _save_times()
     yield from _drain_rate()
@@ -37,38 +37,38 @@ def _mlperf_times() -> Iterator[Comparison]:
     workloads = published("mlperf_storage_checkpoint")["workloads"]
     for row in published("storage_guidance")["mlperf_storage_v3_results"]["rows"]:
         for direction in DIRECTIONS:
-            if _MLPERF_SECONDS[direction] in row:
-                yield _mlperf_time(row, direction, workloads.get(row["model"]))
-
-
-def _mlperf_time(row: dict[str, Any], direction: Direction, workload: dict[str, Any] | None) -> Comparison:
-    fact, measured = f"{row['system']}: {direction} {row['model']}, seconds", row[_MLPERF_SECONDS[direction]]
-    if workload is None:
-        missing = "the layers of this workload, and so its bytes, are not published with it"
-        return _MLPERF.not_compared(fact, measured, because=missing)
-    total_bytes = workload["total_gib"] * parse_bytes("1 GiB")
-    seconds = _seconds(total_bytes, bytes_per_second=row[direction] * parse_bytes("1 GiB"), direction=direction)
-    miss = _KNOWN_MISSES.get((row["system"], direction), "")
-    return _MLPERF.compared(fact, seconds, measured, within=_WITHIN, miss=miss)
+            if _MLPERF_SECONDS[direction] not in row:
+                continue
+            fact, measured = f"{row['system']}: {direction} {row['model']}, seconds", row[_MLPERF_SECONDS[direction]]
+            if row["model"] not in workloads:
+                missing = "the layers of this workload, and so its bytes, are not published with it"
+                yield _MLPERF.list_unpredicted(fact, measured, because=missing)
+                continue
+            profile = StorageProfile.of().with_rates(direction, file_system_bytes_per_second=row[direction] * _GIB)
+            demand = Demand(workloads[row["model"]]["total_gib"] * _GIB, 1, 1, 1)
+            time = transfer(profile, [demand], direction=direction)
+            assert time is not None  # noqa: S101 - the profile has the rate
+            miss = _KNOWN_MISSES.get((row["system"], direction), "")
+            yield _MLPERF.compare(fact, float(time.seconds), measured, within=_WITHIN, miss=miss)
 
 
 def _save_times() -> Iterator[Comparison]:
-    """What is known of these saves: bytes, writers or nodes, seconds. Their storage is not published."""
+    """Compare what is known of these saves: bytes, writers or nodes, seconds. Their storage is not published."""
     facts = published("published_checkpoints")
-    rows, gib = facts["measured_save_times"], parse_bytes("1 GiB")
-    known_bytes = {"bloom-176b": 2298.0 * gib, "megatron-deepspeed-181b": 256 * (1.4 + 8.0) * gib}
+    rows = facts["measured_save_times"]
+    known_bytes = {"bloom-176b": 2298.0 * _GIB, "megatron-deepspeed-181b": 256 * (1.4 + 8.0) * _GIB}
     for row in rows:
         if row["model"] in known_bytes:
-            needed = rate_text(known_bytes[row["model"]] / row["seconds"])
-            reason = f"the storage is not published; the time takes {needed}"
-            yield _SAVES.not_compared(f"{row['model']} saved, seconds", row["seconds"], because=reason)
+            rate = rate_text(known_bytes[row["model"]] / row["seconds"])
+            reason = f"the storage is not published; the time takes {rate}"
+            yield _SAVES.list_unpredicted(f"{row['model']} saved, seconds", row["seconds"], because=reason)
     small, large = (row for row in rows if row["model"] == "52b")
     fact = f"52b saved on {large['nodes']} nodes, seconds, as on {small['nodes']}: more replicas add no bytes"
-    yield _SAVES.compared(fact, small["seconds"], large["seconds"], within=_WITHIN)
+    yield _SAVES.compare(fact, small["seconds"], large["seconds"], within=_WITHIN)
 
 
 def _drain_rate() -> Iterator[Comparison]:
-    """The least rate of the shared store, which drains one checkpoint from the host's memory before the next begins."""
+    """Compare the least rate of the shared store, which drains one checkpoint before the next begins."""
     tiers = published("storage_guidance")["three_async_tiers"]
     report = answer(
         scenario_from(
@@ -86,15 +86,4 @@ def _drain_rate() -> Iterator[Comparison]:
         )
     )
     rate = report.required.write_bytes_per_second or 0.0
-    yield _LOCKWOOD.compared("shared store drained every 600 s, B/s", rate, 0.83e9, within=0.01)
-
-
-def _seconds(total_bytes: float, *, bytes_per_second: float, direction: Direction) -> float:
-    is_write = direction == "write"
-    profile = StorageProfile(
-        write_bytes_per_second=bytes_per_second if is_write else None,
-        read_bytes_per_second=None if is_write else bytes_per_second,
-    )
-    found = transfer(profile, [Demand(total_bytes, 1, 1, 1)], direction=direction)
-    assert found is not None  # noqa: S101 - the profile has the rate
-    return float(found.seconds)
+    yield _LOCKWOOD.compare("shared store drained every 600 s, B/s", rate, 0.83e9, within=0.01)

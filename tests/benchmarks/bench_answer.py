@@ -12,7 +12,7 @@ import pytest
 
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
-from sizing.sized import manifest_of
+from sizing.sized_layout import manifest_of
 
 PAIRS = 9
 CALLS = 200

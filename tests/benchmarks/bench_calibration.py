@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sizing.storage.calibration import calibrate, predicted
+from sizing.storage.calibration import calibrate, predict
 from sizing.storage.terms import Demand
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, result
 
@@ -42,8 +42,8 @@ def test_one_prediction_and_many() -> None:
     one = Demand(14e12, 512, 64, 512)
     nodes = np.geomspace(1, 4096, 10_000)
     many = Demand(nodes * 8e9, nodes * 8, nodes, nodes * 8)
-    alone = seconds_of(lambda: predicted(calibration, [one], direction="write"), calls=CALLS)
-    together = seconds_of(lambda: predicted(calibration, [many], direction="write"))
+    alone = seconds_of(lambda: predict(calibration, [one], direction="write"), calls=CALLS)
+    together = seconds_of(lambda: predict(calibration, [many], direction="write"))
     print(
         f"\none prediction: {1e3 * alone:.3f} ms; {len(nodes):,} as arrays: {1e6 * together / len(nodes):.1f} us each"
     )

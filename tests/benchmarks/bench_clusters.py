@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sizing.explore.clusters.cluster_answer import answer_cluster
+from sizing.questions.registry import CLUSTER
 
 
 @pytest.mark.benchmark
@@ -21,7 +21,7 @@ def test_a_thousand_jobs_that_save_every_four_hours_for_thirty_days(target: str 
         "targets": {"p99_stall_seconds": target} if target else {},
     }
     start = time.process_time()
-    report = answer_cluster(document)
+    report = CLUSTER.answer(document)
     seconds = time.process_time() - start
     rate = report.required.write_bytes_per_second
     print(

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from io_bench.engines import ENGINES, EngineOptions
-from io_bench.engines.direct.engine import Direct
+from io_bench.engines.direct import Direct
 from io_bench.payload.inventory import inventory_of
 from sizing.storage.measurement import BenchmarkResult
 from tests.benchmarks.pairs import Rates, engine_run, payload_of, ratios, shown

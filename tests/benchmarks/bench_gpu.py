@@ -13,7 +13,7 @@ import torch
 from io_bench.engines import ENGINES, EngineOptions
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
-from io_bench.payload.snapshot import Snapshot
+from io_bench.payload.payload import Snapshot
 from tests.benchmarks.bench_direct import BLOCK_BYTES, DEPTH, rates_of_fio
 from tests.benchmarks.pairs import engine_run, payload_of, ratios, shown
 

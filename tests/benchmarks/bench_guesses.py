@@ -11,7 +11,7 @@ import pytest
 
 from sizing import report as reports
 from sizing.guesses import guesses
-from sizing.guesses.guesses import Weighed
+from sizing.guesses.guesses import WeighedGuesses
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
@@ -42,7 +42,7 @@ def test_guesses_beside_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -
     for _ in range(PAIRS):
         whole.append(seconds_per_call(lambda: answer(scenario)))
         with monkeypatch.context() as patched:
-            patched.setattr(reports, "guesses_of", lambda *_: Weighed(headline, [], {}))
+            patched.setattr(reports, "weigh_guesses", lambda *_: WeighedGuesses(headline, [], {}, {}))
             without.append(seconds_per_call(lambda: answer(scenario)))
     ratio = statistics.median(a / b for a, b in zip(whole, without, strict=True))
     spent = statistics.median(whole) - statistics.median(without)
@@ -55,7 +55,7 @@ def test_guesses_of_a_layout_that_is_new(name: str) -> None:
     scenario = scenario_from(DOCUMENTS[name])
 
     def anew() -> None:
-        guesses._groups.cache_clear()
+        guesses._group_rows.cache_clear()
         answer(scenario)
 
     seconds = statistics.median(seconds_per_call(anew, 3) for _ in range(PAIRS))

@@ -18,7 +18,7 @@ from sqlalchemy import insert, text
 from service.database import Database
 from service.database.schema import migrated_database
 from service.database.tables import MeasurementRow, RunDocumentRow, RunRow, ScenarioRow, StorageSystemRow, TokenRow
-from service.reports.since import figures_in
+from service.reports import figures_in
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.conftest import BOTH, new_database_url, new_postgresql_server, serving

@@ -9,11 +9,11 @@ import pytest
 
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.goodput.levels import Level
-from sizing.run.goodput.multilevel import multilevel_goodput_fraction
-from sizing.run.simulation.monte_carlo import simulate
+from sizing.run.goodput import multilevel_goodput_fraction
+from sizing.run.levels import Level
+from sizing.run.monte_carlo import simulate
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import NVME, PEERS, tiered
 
 ROWS = 16_384
@@ -41,12 +41,12 @@ def test_rows_per_second_and_core() -> None:
     random = np.random.default_rng(1)
     for name, document in {"one level": REFERENCE_SCENARIO, "three tiers": tiered(PEERS, NVME)}.items():
         scenario = scenario_from(document)
-        demands = sized(scenario).demands
+        workload = size_layout(scenario).workload
         arrays = {path: random.uniform(low, high, ROWS) for path, (low, high) in FIELDS.items()}
         inputs = with_arrays(scenario, arrays).run_inputs
-        seconds = median_seconds(lambda demands=demands, inputs=inputs: evaluate(demands, inputs))  # type: ignore[misc]  # a default binds
+        seconds = median_seconds(lambda workload=workload, inputs=inputs: evaluate(workload, inputs))  # type: ignore[misc]  # a default binds
         alone = scenario.run_inputs
-        one = median_seconds(lambda demands=demands, inputs=alone: evaluate(demands, inputs))  # type: ignore[misc]  # as above
+        one = median_seconds(lambda workload=workload, inputs=alone: evaluate(workload, inputs))  # type: ignore[misc]  # as above
         print(f"\n{name}: {ROWS / seconds:,.0f} rows/s over {len(FIELDS)} fields; one answer {one * 1e6:.0f} us")
 
 

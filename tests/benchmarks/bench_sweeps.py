@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from sizing.explore.sweeps.sweep import Sweep, sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, sweep_request_from
-from sizing.explore.sweeps.table import num_rows
+from sizing.questions.registry import SWEEP
+from sizing.questions.sweep.answer import Sweep
+from sizing.questions.sweep.request import REFERENCE_SWEEP
+from sizing.questions.sweep.table import num_rows
 
 
 @pytest.mark.benchmark
@@ -22,10 +23,10 @@ def test_a_million_rows_over_storage_interval_and_failures() -> None:
     scenario["reliability"]["failures_per_node_day"] = {"from": 0.001, "to": 0.01, "num": 100}
     for attempt in range(3):
         start = time.process_time()
-        rows = sum(num_rows(table) for table in Sweep(sweep_request_from(document)).tables())
+        rows = sum(num_rows(table) for table in Sweep(SWEEP.question.parse_request(document)).tables())
         columns = time.process_time() - start
         start = time.process_time()
-        report = sweep(document)
+        report = SWEEP.answer(document)
         front = time.process_time() - start
         print(
             f"\n{attempt}: {rows:,} rows, {rows / columns / 1e6:.2f} million a second of one core; "

@@ -10,7 +10,7 @@ import pytest
 
 from io_bench.engines import ENGINES, EngineOptions
 from io_bench.payload.inventory import inventory_of
-from io_bench.timing.request_log import RequestLog
+from io_bench.target.request_log import RequestLog
 from tests.benchmarks.pairs import Rates, engine_run, payload_of, ratios, shown
 
 NUM_PAIRS = 9

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from io_bench.target.directory import page_cache
-from io_bench.verification import reading
-from io_bench.verification.checksums import Checksums, checksums_of
-from io_bench.verification.verify import files_of, verified
+from io_bench.checks import file_regions
+from io_bench.checks.verify import Checksums, checksums_of, files_of, verify_checkpoint
+from io_bench.target import page_cache
 from tests.benchmarks.pairs import Rates, ratios, shown
 
 NUM_PAIRS = 7
@@ -42,7 +41,7 @@ def cold_rate(folder: Path, checksums: Checksums | None = None) -> Rates:
         with path.open("rb") as file:
             page_cache.drop(file.fileno())
     begun, begun_cpu = time.perf_counter(), time.process_time()
-    found = verified(folder, checksums=checksums, num_threads=NUM_THREADS, progress=lambda _: None)
+    found = verify_checkpoint(folder, checksums=checksums, num_threads=NUM_THREADS, progress=lambda _: None)
     seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - begun_cpu
     return {"read": found.total_bytes / seconds, "bytes per second of processor": found.total_bytes / cpu_seconds}
 
@@ -53,7 +52,7 @@ def test_checking_against_reading_alone(is_listed: bool, checkpoint: Path, monke
 
     def read_alone() -> Rates:
         with monkeypatch.context() as patched:
-            patched.setattr(reading, "checksum", lambda _: NoChecksum())
+            patched.setattr(file_regions, "checksum", lambda _: NoChecksum())
             return cold_rate(checkpoint, known)
 
     title = "XXH3-128 of a list" if is_listed else "CRC-32 of the records"

@@ -17,11 +17,10 @@ from io_bench.engines import Engine, EnginePlan
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import ResidentPayload
-from io_bench.ranks.process_group import joined
-from io_bench.ranks.writers import Writers
-from io_bench.target.directory.directory_target import DirectoryTarget
-from io_bench.target.lifecycle import run_place
-from io_bench.target.run_files import RunFiles
+from io_bench.ranks.process_group import Writers, join_group
+from io_bench.target import run_place
+from io_bench.target.directory import DirectoryTarget
+from io_bench.target.target import RunFiles
 
 CPU = Device("cpu")
 
@@ -118,8 +117,8 @@ def engine_run(engine: Engine, payload: Payload, directory: Path, *, device: Dev
     plan, handlers = engine.plan(payload.inventory, rank=0, device=device), _signal_handlers()
     target = DirectoryTarget.checked(str(directory))
     with (
-        joined(600.0) as group,
-        run_place.opened(target, group, run_id=engine.name, files_of=lambda _: plan.files, keep=False) as files,
+        join_group(600.0) as group,
+        run_place.open_place(target, group, run_id=engine.name, files_of=lambda _: plan.files, keep=False) as files,
         contextlib.closing(engine),
     ):
         engine.prepare(payload.tensors, plan, device=device, writers=Writers((0,), group))

@@ -1,4 +1,4 @@
-"""The three programs have one style: help, version, errors, exit codes, colors, completion, and what is not installed."""
+"""The programs have one style: help, version, errors, exit codes, colors, completion, and what is not installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-import io_bench.cli.main
+import io_bench.commands.main
+import mcp_server.main
 import service.cli.main
+import sizing.cli.ckpt
 import sizing.cli.main
 from sizing.version import __version__
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -23,15 +25,17 @@ from tests.testbed.terminal import typed
 
 MAINS: dict[str, Callable[[], None]] = {
     "ckpt-size": sizing.cli.main.main,
-    "ckpt-bench": io_bench.cli.main.main,
+    "ckpt-bench": io_bench.commands.main.main,
     "ckpt-serve": service.cli.main.main,
+    "ckpt-mcp": mcp_server.main.main,
 }
-MODULES = {"ckpt-size": "sizing.cli.main", "ckpt-bench": "io_bench.cli.main", "ckpt-serve": "service.cli.main"}
+MODULES = {name: main.__module__ for name, main in MAINS.items()}
 PROGRAMS = tuple(MAINS)
 VERB_WITH_FLAGS = {
     "ckpt-size": ["answer"],
     "ckpt-bench": ["run"],
     "ckpt-serve": ["token", "create"],
+    "ckpt-mcp": [],
 }
 COLOR = re.compile(r"\x1b\[[0-9;]*3[0-7][0-9;]*m")
 ROOT = Path(__file__).parents[2]
@@ -85,6 +89,37 @@ def test_help_keeps_what_it_says_in_brackets_and_of_defaults(program: str, argum
     assert text in words
 
 
+def test_help_of_a_verb_has_the_flags_that_matter_and_says_where_the_others_are() -> None:
+    few, every = (shown("ckpt-size", "require", flag).stdout for flag in ("--help", "--help-all"))
+    flags = [set(re.findall(r"│ (--[\w-]+)", text)) for text in (few, every)]
+    assert flags[0] < flags[1]
+    assert len(flags[0]) < 33
+    assert f"{len(flags[1] - flags[0])} more flags: ckpt-size require --help-all" in few
+
+
+def test_help_lists_each_verb_in_one_panel_and_shows_switches_as_such() -> None:
+    found = shown("ckpt-size", "--help").stdout
+    panels = re.findall(r"╭─ (\w+) ", found)
+    assert panels == ["Options", "Size", "Decide", "Explore", "Inspect", "Catalogs"]
+    assert "<bool>" not in found + shown("ckpt-bench", "run", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [(["size", "--version"], "ckpt-size"), (["serve", "--version"], "ckpt-serve"), (["--version"], "ckpt-size")],
+)
+def test_one_name_starts_all_three(arguments: list[str], program: str) -> None:
+    assert typed(sizing.cli.ckpt.main, "ckpt", *arguments).stdout == f"{program} {__version__}\n"
+    assert f"({program})" in typed(sizing.cli.ckpt.main, "ckpt").stdout
+
+
+def test_completion_is_shown_for_the_shell_that_is_named() -> None:
+    assert "compdef _ckpt_size_completion ckpt-size" in shown("ckpt-size", "--show-completion", "zsh").stdout
+    assert shown("ckpt-size", "--show-completion", "cmd").stderr == (
+        "error: cmd is no shell whose completion is known: give bash, fish, powershell, pwsh or zsh.\n"
+    )
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
@@ -106,6 +141,7 @@ def test_a_flag_that_is_none_is_told_in_one_sentence(program: str, arguments: li
 @pytest.mark.parametrize(
     ("program", "word", "sentence"),
     [
+        ("ckpt-size", "llama-3.1-8b", "llama-3.1-8b is a model, and no file: write ckpt-size --model llama-3.1-8b."),
         ("ckpt-size", "modles", "modles is neither a file nor a verb of ckpt-size: did you mean models."),
         ("ckpt-bench", "scna", "scna is not a verb of ckpt-bench: did you mean scan."),
         ("ckpt-serve", "tokens", "tokens is not a verb of ckpt-serve: did you mean token."),
@@ -148,19 +184,19 @@ def test_nothing_at_all_shows_the_help_and_is_not_success(program: str) -> None:
 
 @pytest.mark.parametrize("place", ["main.get_command", "core.TyperGroup.invoke"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str) -> None:
-    prelude = f"import typer.core, typer.main\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.{place} = interrupted"
-    found = started(program, *VERB_WITH_FLAGS[program], prelude=prelude)
+def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"typer.{place}", interrupted)
+    found = shown(program, *VERB_WITH_FLAGS[program])
     assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_colors_are_left_out_where_they_are_not_wanted(program: str) -> None:
-    assert COLOR.search(on_a_terminal(program, "--help"))
-    assert not COLOR.search(on_a_terminal(program, "--help", NO_COLOR="1"))
-
-
-def test_tables_and_warnings_are_left_without_colors_too() -> None:
+def test_colors_are_left_out_where_they_are_not_wanted() -> None:
+    """Of the help, of tables and of warnings, by the kit that all three programs share."""
+    assert COLOR.search(on_a_terminal("ckpt-serve", "--help"))
+    assert not COLOR.search(on_a_terminal("ckpt-serve", "--help", NO_COLOR="1"))
     flags = ("--model", "gpt2", "--mtbf", "9h", "--write-bandwidth", "1GB/s", "--interval", "9h")
     assert COLOR.search(on_a_terminal("ckpt-size", *flags))
     assert not COLOR.search(on_a_terminal("ckpt-size", *flags, NO_COLOR="1"))
@@ -197,7 +233,7 @@ def _read(controller: int) -> bytes:
         ("ckpt-size --mod", ["--model", "--mode"]),
         ("ckpt-size --model llama-3.1-4", ["llama-3.1-405b"]),
         ("ckpt-size layouts --node dgx-a", ["dgx-a100"]),
-        ("ckpt-size --model gpt2 --format torch", ["torch-dist"]),
+        ("ckpt-size --model gpt2 --format torch-d", ["torch-dist"]),
         ("ckpt-bench sc", ["scan", "schema"]),
         ("ckpt-bench ml", ["mlperf"]),
         ("ckpt-bench observe --w", ["--write-scenario"]),
@@ -217,13 +253,14 @@ def test_the_shell_completes_verbs_flags_and_names(
     assert shown(program).stdout.split() == completions
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_script_for_the_shell_is_for_the_program(program: str) -> None:
-    command = f"{shlex.quote(sys.executable)} -c 'from {MODULES[program]} import main; main()' --show-completion; true"
+def test_the_script_for_the_shell_is_for_the_program() -> None:
+    command = (
+        f"{shlex.quote(sys.executable)} -c 'from {MODULES['ckpt-bench']} import main; main()' --show-completion; true"
+    )
     script = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=True
     ).stdout
-    assert f"complete -o default -F _{program.replace('-', '_')}_completion {program}" in script
+    assert "complete -o default -F _ckpt_bench_completion ckpt-bench" in script
 
 
 WITHOUT = """
@@ -249,7 +286,7 @@ SERVICE = (
 )
 
 
-@pytest.mark.parametrize("libraries", [BENCH, *((library,) for library in ("torch", "psutil", "xxhash"))])
+@pytest.mark.parametrize("libraries", [BENCH, ("xxhash",)])
 def test_a_benchmark_without_its_libraries_says_what_to_install(libraries: tuple[str, ...], tmp_path: Path) -> None:
     flags = ("--target", str(tmp_path), "--bytes-per-rank", "1MiB", "--output", str(tmp_path / "result.json"))
     found = started("ckpt-bench", "run", *flags, prelude=WITHOUT.format(libraries=libraries))
@@ -261,7 +298,7 @@ def test_a_benchmark_without_its_libraries_says_what_to_install(libraries: tuple
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--port", "0"], ["token", "list"], ["backup", "x"]])
+@pytest.mark.parametrize("arguments", [["--port", "0"], ["token", "list"]])
 def test_a_service_without_its_libraries_says_what_to_install(arguments: list[str]) -> None:
     found = started("ckpt-serve", *arguments, prelude=WITHOUT.format(libraries=SERVICE))
     assert (found.returncode, found.stdout) == (2, "")

@@ -19,7 +19,7 @@ TOUR = (ROOT / "docs" / "tour.md").read_text()
 PROGRAMS = {
     "ckpt-size": "from sizing.cli.main import main; main()",
     "ckpt-serve": "from service.cli.main import main; main()",
-    "ckpt-bench": "from io_bench.cli.main import main; main()",
+    "ckpt-bench": "from io_bench.commands.main import main; main()",
 }
 
 
@@ -49,6 +49,12 @@ def test_the_readmes_question_gets_the_readmes_answer() -> None:
     assert [line.rstrip() for line in found.stdout.splitlines()] == block[2].splitlines()
 
 
+def script_of(*lines: str) -> str:
+    """A script of bash that knows the programs by their names and ends where a line fails."""
+    programs = (f"{name}() {{ {sys.executable} -c '{code}' \"$@\"; }}" for name, code in PROGRAMS.items())
+    return "\n".join(("set -e", *programs, *lines))
+
+
 def python_of_tour(text: str) -> str:
     """The block of Python that holds a text."""
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", TOUR, re.DOTALL) if text in block)
@@ -71,8 +77,7 @@ def test_what_the_tour_asks_and_publishes_over_rest_is_done(server: str, databas
     found = shell(asks.replace("http://127.0.0.1:8000", server))
     assert json.loads(found.stdout)["layout"]["num_writers"] == 512
     (tmp_path / "result.json").write_text(json.dumps(result_document("of-the-tour")))
-    programs = "\n".join(f"{name}() {{ {sys.executable} -c '{code}' \"$@\"; }}" for name, code in PROGRAMS.items())
-    script = f"set -e; cd {tmp_path}\n{programs}\n{saves}\n{publishes}".replace("http://127.0.0.1:8000", server)
+    script = script_of(f"cd {tmp_path}", saves, publishes).replace("http://127.0.0.1:8000", server)
     found = shell(script, DATABASE_URL=database_url, XDG_STATE_HOME=str(tmp_path))
     assert found.returncode == 0, found.stderr
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
@@ -82,9 +87,42 @@ def test_what_the_tour_asks_and_publishes_over_rest_is_done(server: str, databas
     assert python(client)[1:] == ["['of-the-tour']"]
 
 
+@pytest.mark.long
+def test_what_the_tour_measures_is_measured_and_answers(tmp_path: Path) -> None:
+    """Every command of its consoles but those of a cluster, with less to write; one reads what another wrote."""
+    lines = re.findall(r"^\$ (ckpt-.*)", TOUR, re.MULTILINE)
+    assert [line.split()[1] for line in lines] == [
+        "run",
+        "--storage",
+        "scan",
+        "check",
+        "clean",
+        "calibrate",
+        "--storage",
+    ]
+    less = {
+        "/mnt/checkpoints": str(tmp_path / "checkpoints"),
+        "--bytes-per-rank 2GiB": "--bytes-per-rank 1MiB --repetitions 1",
+        "--bytes-per-rank 4GiB": "--bytes-per-rank 1MiB --repetitions 1",
+        "--engine direct,torch-save --writers 1,2,4,8": "--engine direct --writers 1,2,4",
+        "--ranks 4": "--ranks 2",
+    }
+    assert all(large in " ".join(lines) for large in less)
+    (tmp_path / "checkpoints").mkdir()
+    for line in lines:
+        script = script_of(f"cd {tmp_path}", line)
+        for large, small in less.items():
+            script = script.replace(large, small)
+        found = shell(script)
+        assert found.returncode == 0, (line, found.stdout[-2000:], found.stderr)
+    for name in ("scan.json", "scan.html", "calibration.json", "calibration.html"):
+        assert (tmp_path / name).stat().st_size > 0, name
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+        for link in re.findall(r"\]\((?!http)([^)#\n]+)", document.read_text()):
             assert (document.parent / link).exists(), f"{document.name}: {link}"
 
 

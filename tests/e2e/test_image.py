@@ -101,7 +101,7 @@ def test_the_service_image_serves_without_torch(programs_of: Callable[[str], Pat
     assert len(made.stdout.strip()) > 30
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive(minutes=2)
 def test_the_agent_image_measures_with_torch_for_cpus(programs_of: Callable[[str], Path], tmp_path: Path) -> None:
     programs = programs_of("agent")
     run: list[str | Path] = [
@@ -122,7 +122,7 @@ def test_the_agent_image_measures_with_torch_for_cpus(programs_of: Callable[[str
     assert not [name for name in installed(programs) if name.startswith("nvidia-")]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_that_an_image_installs_is_listed_with_its_licence(
     programs_of: Callable[[str], Path], tmp_path: Path, target: str

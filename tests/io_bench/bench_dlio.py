@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from io_bench.mlperf.figures import MlperfFigures
-from io_bench.target.directory import page_cache
+from io_bench.commands.mlperf.summary import MlperfFigures
+from io_bench.target import page_cache
 from tests.testbed.file_systems import Disk, disk, slow_device
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -146,7 +146,7 @@ def slowest(output: Path, operation: str) -> Iterator[float]:
 
 def of_bench(bench: Bench, disk: Disk, shape: Mapping[str, int]) -> Found:
     """The agent on the same shape, which is none of the benchmark's own."""
-    prelude = f"import io_bench.mlperf.workload as w; w.shape_of = lambda _: w.Shape(**{dict(shape)!r})"
+    prelude = f"import io_bench.commands.mlperf.workload as w; w.shape_of = lambda _: w.Shape(**{dict(shape)!r})"
     numbers = ("--ranks", str(NUM_PROCESSES), "--checkpoints", str(NUM_CHECKPOINTS))
     command = ("mlperf", "--target", str(disk.path), "--model", "8b", *numbers, "--output", "out")
     done = bench.run(*command, prelude=prelude)

@@ -17,13 +17,13 @@ import pytest
 
 import io_bench
 from io_bench import interruption
-from io_bench.cli.main import main
-from io_bench.ranks.process_group import ProcessGroup, joined
+from io_bench.commands.main import main
+from io_bench.ranks.process_group import ProcessGroup, join_group
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
 from tests.testbed.terminal import typed
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
-STEP_DONE = re.compile(r"^(\d+)/(\d+) (writing|restoring): [\d.]+ [kMGT]?B/s$", re.MULTILINE)
+STEP_DONE = re.compile(r"^(\d+) of (?:\d+ to )?(\d+), (writing|restoring): [\d.]+ [kMGT]?B/s$", re.MULTILINE)
 """What `ckpt-bench run` says of each write and restore where no terminal draws a bar."""
 
 
@@ -43,7 +43,7 @@ class Bench:
         if num_ranks:
             launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(num_ranks)]
             return [sys.executable, *launcher, "-m", "io_bench", *arguments]
-        code = f"{prelude}\nfrom io_bench.cli.main import main\nmain()"
+        code = f"{prelude}\nfrom io_bench.__main__ import start\nstart()"
         return [sys.executable, "-c", code, *arguments]
 
     def start(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
@@ -87,9 +87,10 @@ def last_words(process: subprocess.Popen[str]) -> str:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """A run ends with signals ignored, which the processes of later tests would inherit."""
+    """A run ends with signals ignored, which the processes of later tests would inherit, and notes one that has come."""
     previous = {signum: signal.getsignal(signum) for signum in interruption.SIGNALS}
     yield
+    interruption.expect()
     for signum, handler in previous.items():
         signal.signal(signum, handler)
 
@@ -119,7 +120,7 @@ def target(tmp_path: Path) -> Path:
 @pytest.fixture
 def group() -> Iterator[ProcessGroup]:
     """A group of one."""
-    with joined(60.0) as alone:
+    with join_group(60.0) as alone:
         yield alone
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from io_bench.observation.file_times import FileTimes
+from io_bench.checks.observed_saves import FileTimes
 
 STARTED_AT = 1_700_000_000.25
 RANK_BYTES = 4_000_000_000
@@ -47,7 +47,7 @@ LAYOUTS = (
         "Hugging Face Trainer",
         "checkpoint-{}",
         lambda rank: ["optimizer.pt", "model.safetensors"] if rank == 0 else [f"rng_state_{rank}.pth"],
-        ("trainer_state.json", "scheduler.pt"),
+        ("trainer_state.json", "scheduler.pt", "rng_state_0.pth"),
     ),
     Layout(
         "NeMo 2",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.cli.main import main
+from io_bench.commands.main import main
+from tests.testbed.ports import free_port
 from tests.testbed.terminal import typed
 
 if TYPE_CHECKING:
@@ -142,11 +143,13 @@ def test_a_command_line_that_is_none_is_refused(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_under_torchrun_only_rank_0_complains(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target / "missing"), num_ranks=2)
-    assert done.stderr.count("--target must be a directory that exists") == 1
-    assert done.stderr.count("exitcode  : 2") == 2
-    assert done.returncode == 1  # torchrun's own
+def test_of_several_ranks_only_rank_0_complains(bench: Bench, target: Path) -> None:
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    command = bench.command("run", "--target", str(target / "missing"))
+    ranks = [bench.start(command, environment=meeting | {"RANK": rank}) for rank in ("0", "1")]
+    first, second = map(bench.finish, ranks)
+    assert "--target must be a directory that exists" in one_sentence(first.stderr)
+    assert (first.returncode, second.returncode, second.stderr) == (2, 2, "")
 
 
 def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Path) -> None:
@@ -157,7 +160,10 @@ def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Pa
 
 @pytest.mark.parametrize("verb", ["run", "scan"])
 def test_help_is_there_without_torch(verb: str, bench: Bench) -> None:
-    prelude = "import atexit, sys; atexit.register(lambda: print('loaded:', 'torch' in sys.modules))"
+    prelude = (
+        "import os, sys; end = os._exit; "
+        "os._exit = lambda code: (print('loaded:', 'torch' in sys.modules, flush=True), end(code))"
+    )
     done = bench.run(verb, "--help", prelude=prelude)
     assert done.returncode == 0
     assert "--bytes-per-rank" in done.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.cli.main import main
+from io_bench.commands.main import main
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration
@@ -36,7 +36,7 @@ def test_limits_misses_chart_and_calibration(runs: list[Path], tmp_path: Path) -
     ended = ckpt_bench(*runs, "--output", output, "--chart", chart)
     assert (ended.returncode, ended.stderr) == (0, "")
     calibration = Calibration.model_validate_json(output.read_text())
-    assert calibration.profile.node_write_bytes_per_second == pytest.approx(TRUTH.node_write_bytes_per_second, rel=0.05)
+    assert calibration.profile.write.node_bytes_per_second == pytest.approx(TRUTH.write.node_bytes_per_second, rel=0.05)
     assert calibration.run_ids == ("run-0", "run-1")
     for part in ("file-system", "90 % interval", "measured", "Predicted against measured: restore", "Grade A"):
         assert part in ended.stdout
@@ -100,7 +100,7 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(
 
 def test_it_loads_no_torch(runs: list[Path]) -> None:
     code = (
-        "import sys, contextlib; from io_bench.cli.main import main\n"
+        "import sys, contextlib; from io_bench.commands.main import main\n"
         "with contextlib.suppress(SystemExit): main(['calibrate', *sys.argv[1:]])\n"
         "sys.exit('torch' in sys.modules)"
     )

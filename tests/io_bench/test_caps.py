@@ -4,19 +4,17 @@ import itertools
 
 import pytest
 
+from io_bench import interruption
+from io_bench.measure import repeating as caps_module
+from io_bench.measure.repeating import Caps, Repeat
+from io_bench.measure.sample import Sample
+from io_bench.measure.stopwatch import OperationSample, RankSample
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.repetition import caps as caps_module
-from io_bench.repetition.caps import Caps
-from io_bench.repetition.repeating import Repeat
-from io_bench.repetition.sample import Sample
-from io_bench.repetition.stopwatch import Timing
 
 
 def sample(seconds: float, num_bytes: int = 100) -> Sample:
-    timing = Timing((seconds,), 0.0)
-    return Sample(
-        timing, timing, (), (), (num_bytes,), (0,), (0,), moved_bytes=2 * num_bytes, elapsed_seconds=3 * seconds
-    )
+    operation = OperationSample((RankSample(seconds, num_bytes=num_bytes),))
+    return Sample(operation, operation, moved_bytes=2 * num_bytes, elapsed_seconds=3 * seconds)
 
 
 class Clock:
@@ -37,6 +35,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(caps_module, "time", clock)
+    monkeypatch.setattr(interruption, "sleep", clock.sleep)
     return clock
 
 

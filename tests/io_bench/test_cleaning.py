@@ -17,13 +17,10 @@ import pytest
 import s3fs
 from pydantic import ValidationError
 
-from io_bench.cli.main import main
-from io_bench.target.directory.directory_target import DirectoryTarget
-from io_bench.target.directory.run_directory import RunDirectory
-from io_bench.target.lifecycle.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
-from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
-from io_bench.target.lifecycle.places import place_of
-from io_bench.target.lifecycle.run_place import made
+from io_bench.commands.main import main
+from io_bench.target.directory import DirectoryTarget, RunDirectory
+from io_bench.target.places import MANIFEST, SECONDS_UNTIL_PRESUMED_DEAD, Manifest, beating, place_of
+from io_bench.target.run_place import make_place
 from tests.testbed.processes import until
 from tests.testbed.seaweedfs import ObjectServer, seaweedfs
 
@@ -61,7 +58,7 @@ def left(target: Path, dead: int) -> Callable[..., Path]:
 
     def make(run_id: str, *names: str, seconds_ago: float = 0.0, **changes: object) -> Path:
         manifest = Manifest.of_this_process(run_id, files=["rank-00000.pt", "rank-00001.pt"], is_kept=False)
-        files = made(DirectoryTarget.checked(str(target)), manifest)
+        files = make_place(DirectoryTarget.checked(str(target)), manifest)
         files.close()
         path = Path(files.title)
         document = json.loads(manifest.model_copy(update={"pid": dead} | changes).model_dump_json())

@@ -169,6 +169,26 @@ def test_a_batch_script_ends_where_a_node_finds_the_target_unfit(cluster: Cluste
 
 
 @pytest.mark.long
+def test_a_task_prolog_checks_each_node_and_ends_a_job_without_room(cluster: Cluster, tmp_path: Path) -> None:
+    prolog = REPOSITORY / "deploy" / "slurm" / "prolog-check.sh"
+    (tmp_path / "huge.yaml").write_text(
+        "model: {preset: gpt2}\nparallelism: {data: 2}\nretention: {keep_last: 900000}\n"
+    )
+    (tmp_path / "small.yaml").write_text("model: {preset: gpt2}\nparallelism: {data: 2}\n")
+    ended = {}
+    for name in ("small", "huge"):
+        told = f"--export=ALL,CKPT_TARGET={cluster.target},CKPT_CONFIG={tmp_path}/{name}.yaml"
+        srun = ("srun", "--nodes=2", "--ntasks-per-node=1", f"--task-prolog={prolog}", told, "echo", "began")
+        (ended[name],) = finish([cluster.slurm.start(*srun, directory=tmp_path)])
+    assert ended["small"].returncode == 0, ended["small"].stderr
+    assert ended["small"].stdout.count("began") == 2
+    assert ended["small"].stdout.count("room for the run") == 2
+    assert ended["huge"].returncode != 0
+    assert "began" not in ended["huge"].stdout
+    assert "error: room for the run: The disk fills during the run." in ended["huge"].stdout
+
+
+@pytest.mark.long
 def test_tasks_of_a_step_scan_together(cluster: Cluster, tmp_path: Path) -> None:
     flags = ("--writers", "1,2", "--engine", "torch-save", *SMALL, "--output", "scan.json")
     srun = ("srun", "--nodes=2", "--ntasks-per-node=2", "ckpt-bench", "scan", "--target", cluster.target, *flags)

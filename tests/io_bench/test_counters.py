@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.repetition import counters
-from io_bench.repetition.counters import reading
+from io_bench.measure import counters
+from io_bench.measure.counters import Reading, read_counters
 
 MB = 10**6
 
 
 def test_the_process_counts_what_it_writes_and_what_it_reads_from_storage(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    before = reading("write", tmp_path, is_first_of_node=True)
+    before = read_counters("write", tmp_path, is_first_of_node=True)
     with path.open("wb") as file:
         file.write(os.urandom(20 * MB))
         file.flush()
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    written = reading("write", tmp_path, is_first_of_node=True).since(before)
+    written = read_counters("write", tmp_path, is_first_of_node=True).since(before)
     assert written.num_bytes["process"] == pytest.approx(20 * MB, rel=0.05)
-    before = reading("restore", tmp_path, is_first_of_node=True)
+    before = read_counters("restore", tmp_path, is_first_of_node=True)
     path.read_bytes()
-    read = reading("restore", tmp_path, is_first_of_node=True).since(before)
+    read = read_counters("restore", tmp_path, is_first_of_node=True).since(before)
     assert read.num_bytes["process"] == pytest.approx(20 * MB, rel=0.05)
     if "disk" in written.num_bytes:
         assert written.num_bytes["disk"] >= 20 * MB
@@ -33,8 +33,8 @@ def test_the_process_counts_what_it_writes_and_what_it_reads_from_storage(tmp_pa
 
 
 def test_one_rank_speaks_for_its_node(tmp_path: Path) -> None:
-    assert set(reading("write", tmp_path, is_first_of_node=False).num_bytes) == {"process"}
-    assert set(reading("write", tmp_path, is_first_of_node=True).num_bytes) >= {"process", "network"}
+    assert set(read_counters("write", tmp_path, is_first_of_node=False).num_bytes) == {"process"}
+    assert set(read_counters("write", tmp_path, is_first_of_node=True).num_bytes) >= {"process", "network"}
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def test_a_byte_that_passes_several_interfaces_counts_once(adapters: Callable[..
     for name, sent, is_physical in (("lo", 900, False), ("eth0", 10, True), ("eth1", 20, True), ("bond0", 30, False)):
         adapters(name, sent=sent, is_physical=is_physical)
     adapters("ib0", sent=5, kind=32)
-    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 35
+    assert read_counters("write", None, is_first_of_node=True).num_bytes["network"] == 35
     port = tmp_path / "infiniband/mlx5_0/ports/1/counters"
     port.mkdir(parents=True)
     (port / "port_xmit_data").write_text("100\n")  # words of four bytes, IP over InfiniBand among them
-    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 430
+    assert read_counters("write", None, is_first_of_node=True).num_bytes["network"] == 430
 
 
 def test_a_link_is_as_busy_as_its_bytes_at_its_rate(adapters: Callable[..., None], tmp_path: Path) -> None:
@@ -73,29 +73,36 @@ def test_a_link_is_as_busy_as_its_bytes_at_its_rate(adapters: Callable[..., None
     (port / "counters").mkdir(parents=True)
     (port / "counters/port_xmit_data").write_text("0\n")
     (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
-    before = reading("write", None, is_first_of_node=True)
+    before = read_counters("write", None, is_first_of_node=True)
     for name in ("eth0", "eth1", "veth0"):
         (tmp_path / "net" / name / "statistics/tx_bytes").write_text("6250000000\n")
     (port / "counters/port_xmit_data").write_text("12500000000\n")  # words of four bytes
-    after = reading("write", None, is_first_of_node=True)
+    after = read_counters("write", None, is_first_of_node=True)
     assert after.since(before).link_seconds == pytest.approx({"eth0": 2.0, "mlx5_0/1": 1.0})
-    assert reading("write", None, is_first_of_node=False).link_seconds == {}
+    assert read_counters("write", None, is_first_of_node=False).link_seconds == {}
 
 
 def test_a_container_has_interfaces_without_devices(adapters: Callable[..., None]) -> None:
     adapters("lo", sent=900, is_physical=False)
     adapters("eth0", sent=7, is_physical=False)
-    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 7
+    assert read_counters("write", None, is_first_of_node=True).num_bytes["network"] == 7
 
 
 def test_a_target_without_a_block_device_has_no_count_of_a_disk() -> None:
-    assert "disk" not in reading("write", Path("/proc"), is_first_of_node=True).num_bytes
-    assert "disk" not in reading("write", None, is_first_of_node=True).num_bytes
+    assert "disk" not in read_counters("write", Path("/proc"), is_first_of_node=True).num_bytes
+    assert "disk" not in read_counters("write", None, is_first_of_node=True).num_bytes
 
 
 def test_cpu_time_is_that_of_this_process() -> None:
-    before = reading("write", None, is_first_of_node=False)
+    before = read_counters("write", None, is_first_of_node=False)
     end = time.process_time() + 0.2
     while time.process_time() < end:
         pass
-    assert reading("write", None, is_first_of_node=False).since(before).cpu_seconds == pytest.approx(0.2, abs=0.1)
+    assert read_counters("write", None, is_first_of_node=False).since(before).cpu_seconds == pytest.approx(0.2, abs=0.1)
+
+
+def test_a_disk_that_comes_below_the_target_during_a_run_counts_for_nothing() -> None:
+    """As where memory was mounted there, and is unmounted."""
+    before = Reading(cpu_seconds=1.0, num_bytes={"process": 3})
+    after = Reading(cpu_seconds=3.0, num_bytes={"process": 5, "disk": 9})
+    assert after.since(before) == Reading(cpu_seconds=2.0, num_bytes={"process": 2})

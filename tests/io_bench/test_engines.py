@@ -17,23 +17,21 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from io_bench.cli.main import main
+from io_bench.commands.main import main
 from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions, EnginePlan, StreamingEngine, kvikio
-from io_bench.engines.dcp_storage import METADATA, Writer
+from io_bench.engines.dcp_streams import METADATA, Writer
 from io_bench.errors import RunFailed
 from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, storage_bytes, tensors_of
-from io_bench.ranks.process_group import ProcessGroup
-from io_bench.ranks.writers import Writers
-from io_bench.target.directory.directory_target import DirectoryTarget
-from io_bench.target.directory.run_directory import RunDirectory
-from io_bench.target.lifecycle import run_place
-from io_bench.timing.request_log import RequestLog
+from io_bench.ranks.process_group import ProcessGroup, Writers
+from io_bench.target import run_place
+from io_bench.target.directory import DirectoryTarget, RunDirectory
+from io_bench.target.request_log import RequestLog
 from sizing.errors import InvalidInput, NotInstalled
-from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
-from sizing.storage.calibration.series import PLANNING_ENGINES
+from sizing.layout.containers import CONTAINERS, ContainerOverhead, container_bytes, metadata_bytes
+from sizing.storage.calibration.fit_data import PLANNING_ENGINES
 from tests.io_bench.stand_in_for_kvikio import StandInForKvikio
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -121,7 +119,7 @@ class EngineContract:
     """
 
     name: str
-    container: Container
+    container: ContainerOverhead
     options = EngineOptions()
     device = CPU
 
@@ -148,7 +146,7 @@ class EngineContract:
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
         place = DirectoryTarget.checked(str(target))
-        with run_place.opened(place, group, run_id="run", files_of=lambda _: plan.files, keep=False) as opened:
+        with run_place.open_place(place, group, run_id="run", files_of=lambda _: plan.files, keep=False) as opened:
             assert isinstance(opened, RunDirectory)
             yield opened
 
@@ -318,11 +316,11 @@ class TestDcp(EngineContract):
         synced: dict[int, int] = {}
         fsync = os.fsync
 
-        def watched(fd: int) -> None:
+        def watch(fd: int) -> None:
             synced[os.fstat(fd).st_ino] = os.fstat(fd).st_size
             fsync(fd)
 
-        monkeypatch.setattr(os, "fsync", watched)
+        monkeypatch.setattr(os, "fsync", watch)
         engine.write(payload, directory, plan)
         for name in plan.files:
             stat = (directory.path / name).stat()
@@ -373,6 +371,20 @@ class TestDcp(EngineContract):
             engine.write(payload, directory, plan)
         assert not (directory.path / METADATA).exists()
         (directory.path / plan.files[len(plan.files) - 2]).unlink()
+
+    def test_dcp_logs_no_stack_of_what_cannot_be_read(
+        self,
+        engine: Engine,
+        plan: EnginePlan,
+        payload: Payload,
+        directory: RunDirectory,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        engine.write(payload, directory, plan)
+        (directory.path / METADATA).unlink()
+        with pytest.raises(FileNotFoundError):
+            engine.restore(directory, plan, self.device)
+        assert [record for record in caplog.records if record.name == "root"] == []
 
 
 class TestDcpTuned(TestDcp):
@@ -428,7 +440,7 @@ class TestAsyncDcp(TestDcp):
             assert has_trained.wait(SECONDS_UNTIL_STUCK)  # before the first byte is written
             return create(name)
 
-        monkeypatch.setattr("io_bench.engines.async_dcp.async_save", save_and_train)
+        monkeypatch.setattr("io_bench.engines.dcp.async_save", save_and_train)
         monkeypatch.setattr(directory, "create", create_slowly)
         engine.write(payload, directory, plan)
         assert checksum(payload.state) != before

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.findings.equivalents import equivalent_commands
+from io_bench.results.measurements import equivalent_commands
 from sizing.storage.measurement import Operation
 
 MB = 1 << 20

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
-from io_bench.cli.main import main
+from io_bench.commands.main import main
 from io_bench.engines import ENGINES, HOST_ENGINES, Engine, EngineOptions, EnginePlan
-from io_bench.target.directory.directory_target import DirectoryTarget
-from io_bench.target.lifecycle.manifest import MANIFEST
-from io_bench.target.run_files import RunFiles
+from io_bench.target.directory import DirectoryTarget
+from io_bench.target.places import MANIFEST
+from io_bench.target.target import RunFiles
 from sizing.errors import InvalidInput
-from sizing.storage.corruption import Corruption
 from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.run_events import Corruption
+from tests.examples import spread
 from tests.testbed.file_systems import Disk, disk
 
 if TYPE_CHECKING:
@@ -122,6 +123,34 @@ def test_a_file_system_that_goes_read_only_is_named_with_what_stays(
     assert code == 1
     assert "Rank 0 failed while writing " in said
     assert f"could not be removed: {os.strerror(errno.EROFS)}." in said
+
+
+@pytest.mark.parametrize("engine", spread(HOST_ENGINES, by_default=["direct", "dcp"]))
+@pytest.mark.parametrize("moment", ["write", "restore"])
+def test_a_file_system_that_is_unmounted_under_a_run_is_named_and_nothing_stays(
+    engine: str, moment: str, small_disk: Disk, run_here: RunHere, output: Path
+) -> None:
+    times = list[None]()
+
+    def unmount(*_: object) -> None:
+        if not times:
+            times.append(None)
+            small_disk.unmount_lazily()
+
+    try:
+        code, said = run_here(engine, small_disk.path, **{moment: unmount})
+        assert list(small_disk.path.iterdir()) == []
+    finally:
+        small_disk.mount()
+    assert code == 1, said
+    assert re.findall("^error: .*", said, re.MULTILINE) == [said.splitlines()[-1]]
+    assert re.search(
+        rf"Rank 0 failed while writing .*: {small_disk.path}/ckpt-bench-[\w-]+ is no longer there: "
+        r"its file system was unmounted, or the directory was moved\.$",
+        said,
+    ), said
+    assert [path.name for path in small_disk.path.iterdir()] == ["lost+found"]
+    assert not output.exists()
 
 
 @pytest.fixture
@@ -285,7 +314,7 @@ def test_bytes_that_storage_has_changed_are_evidence_to_the_byte(
     remove_kept([found])
 
 
-@every_engine
+@pytest.mark.parametrize("engine", spread(HOST_ENGINES, by_default=["direct"]))
 def test_a_target_behind_a_symbolic_link_is_measured_and_left(
     engine: str, target: Path, run_here: RunHere, output: Path, tree: Callable[[Path], Tree]
 ) -> None:
@@ -306,5 +335,5 @@ def test_a_directory_of_somebody_else_is_not_taken(target: Path, tree: Callable[
     (target / "ckpt-bench-mine" / "rank-00000.pt").write_bytes(b"precious")
     before = tree(target)
     with pytest.raises(InvalidInput, match="it exists already, from another run"):
-        DirectoryTarget.checked(str(target)).made("mine")
+        DirectoryTarget.checked(str(target)).make_run("mine")
     assert tree(target) == before

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import cast
 
 import pytest
 
-from io_bench.campaign.grid import configurations_of
-from io_bench.planning.configuration import Configuration, ranks_of
+from io_bench.commands.grid import configurations_of
+from io_bench.measure.configuration import Configuration, ranks_of
+from io_bench.options import ScanOptions
 from io_bench.ranks.placement import Placement
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.request.options import ScanOptions
 from sizing.errors import InvalidInput
 
 
@@ -21,6 +22,7 @@ class Group:
             Placement(rank, len(nodes), rank, node, "host", 1, "pid:[1]") for rank, node in enumerate(nodes)
         ]
         self.nodes = tuple(dict.fromkeys(nodes))
+        self.ranks_per_node = Counter(nodes)
 
 
 def grid(*flags: str, seed: int = 1, num_nodes: int = 1, ranks_per_node: int = 1) -> list[Configuration]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.findings.environment import infiniband_ports
-from io_bench.host import control_groups, cpus, memory, numa, threads
-from io_bench.host.threads import ThreadWatch
-from io_bench.planning.plan import _num_cpus
+from io_bench import host
+from io_bench.host import ThreadWatch
+from io_bench.measure.plan import num_cpus
+from io_bench.results.environment import infiniband_ports
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench
@@ -26,29 +26,29 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty tree of control groups, of which this process is in `job/task`."""
     memberships = tmp_path / "memberships"
     memberships.write_text("4:memory:/job/task\n2:cpu,cpuacct:/job/task\n0::/job/task\n")
-    monkeypatch.setattr(control_groups, "_MEMBERSHIPS", memberships)
-    monkeypatch.setattr(control_groups, "_ROOT", tmp_path)
+    monkeypatch.setattr(host, "_MEMBERSHIPS", memberships)
+    monkeypatch.setattr(host, "_ROOT", tmp_path)
     for root in (tmp_path, tmp_path / "memory", tmp_path / "cpu"):
         (root / "job" / "task").mkdir(parents=True)
     return tmp_path
 
 
 def test_the_tightest_share_of_cpu_time_counts(groups: Path) -> None:
-    assert cpus.cgroup_limit() is None
+    assert host.cgroup_cpu_limit() is None
     (groups / "job/task/cpu.max").write_text("max 100000\n")
-    assert cpus.cgroup_limit() is None
+    assert host.cgroup_cpu_limit() is None
     (groups / "job/cpu.max").write_text("250000 100000\n")
-    assert cpus.cgroup_limit() == 2.5
+    assert host.cgroup_cpu_limit() == 2.5
     (groups / "cpu/job/cpu.cfs_quota_us").write_text("-1\n")
     (groups / "cpu/job/cpu.cfs_period_us").write_text("100000\n")
-    assert cpus.cgroup_limit() == 2.5
+    assert host.cgroup_cpu_limit() == 2.5
     (groups / "cpu/job/cpu.cfs_quota_us").write_text("150000\n")
-    assert cpus.cgroup_limit() == 1.5
+    assert host.cgroup_cpu_limit() == 1.5
 
 
 def test_periods_without_cpu_time_left_count_as_time_in_both_versions_of_control_groups(groups: Path) -> None:
     """The files as the kernel's documentation has them: version 1 in nanoseconds and without usage, 2 in microseconds."""
-    assert cpus.throttled_seconds() == {}
+    assert host.throttled_seconds() == {}
     (groups / "job/task/cpu.max").write_text("20000 100000\n")
     (groups / "job/task/cpu.stat").write_text(
         "usage_usec 2000000\nuser_usec 1500000\nsystem_usec 500000\n"
@@ -60,30 +60,30 @@ def test_periods_without_cpu_time_left_count_as_time_in_both_versions_of_control
         "cpu.stat": "nr_periods 100\nnr_throttled 8\nthrottled_time 9999999999\nnr_bursts 0\nburst_time 0\n",
     }.items():
         (groups / "cpu/job" / name).write_text(text)
-    assert cpus.throttled_seconds() == pytest.approx({str(groups / "job/task"): 7.0, str(groups / "cpu/job"): 2.0})
+    assert host.throttled_seconds() == pytest.approx({str(groups / "job/task"): 7.0, str(groups / "cpu/job"): 2.0})
 
 
 def test_a_group_without_a_limit_is_never_throttled(groups: Path) -> None:
     (groups / "job/cpu.max").write_text("max 100000\n")
     (groups / "job/cpu.stat").write_text("usage_usec 1\nuser_usec 1\nsystem_usec 0\n")
-    assert cpus.throttled_seconds() == {}
+    assert host.throttled_seconds() == {}
 
 
 def test_the_tightest_memory_limit_counts_without_what_the_kernel_can_take_back(groups: Path) -> None:
-    assert memory.cgroup_limit_bytes() is None
+    assert host.cgroup_memory_limit_bytes() is None
     (groups / "job/memory.max").write_text("90000000\n")
     (groups / "job/memory.current").write_text("50000000\n")
     (groups / "job/memory.stat").write_text("anon 5\ninactive_file 20000000\n")
-    assert (memory.cgroup_limit_bytes(), memory.available_bytes()) == (90_000_000, 60_000_000)
+    assert (host.cgroup_memory_limit_bytes(), host.available_bytes()) == (90_000_000, 60_000_000)
     (groups / "memory/job/task/memory.limit_in_bytes").write_text("70000000\n")
-    assert (memory.cgroup_limit_bytes(), memory.available_bytes()) == (70_000_000, 60_000_000)
+    assert (host.cgroup_memory_limit_bytes(), host.available_bytes()) == (70_000_000, 60_000_000)
 
 
 @pytest.fixture
 def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A GPU as driver and kernel describe it, near these CPUs."""
-    monkeypatch.setattr(numa, "_GPUS", tmp_path / "gpus")
-    monkeypatch.setattr(numa, "_PCI_DEVICES", tmp_path / "pci")
+    monkeypatch.setattr(host, "_GPUS", tmp_path / "gpus")
+    monkeypatch.setattr(host, "_PCI_DEVICES", tmp_path / "pci")
 
     def described(cpus: str) -> None:
         for parent, name, text in (
@@ -108,11 +108,11 @@ def test_a_rank_is_kept_to_those_of_its_cpus_that_are_near_its_gpu(
     gpu("0-3,8-9")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 4, 9})
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: kept.append(cpus))
-    assert (numa.bind_near("1f2e"), kept) == ("", [{2, 3, 9}])
-    assert "which CPUs" in numa.bind_near("9999")
-    assert "no GPU" in numa.bind_near("")
+    assert (host.bind_near("1f2e"), kept) == ("", [{2, 3, 9}])
+    assert "which CPUs" in host.bind_near("9999")
+    assert "no GPU" in host.bind_near("")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4})
-    assert "none of the CPUs" in numa.bind_near("GPU-1f2e")
+    assert "none of the CPUs" in host.bind_near("GPU-1f2e")
     assert len(kept) == 1
 
 
@@ -121,7 +121,7 @@ def test_the_cpus_that_this_machine_has_can_be_taken(gpu: Callable[[str], None])
     first = min(before)
     gpu(f"{first}")
     try:
-        assert numa.bind_near("GPU-1f2e") == ""
+        assert host.bind_near("GPU-1f2e") == ""
         assert os.sched_getaffinity(0) == {first}
     finally:
         os.sched_setaffinity(0, before)
@@ -129,9 +129,9 @@ def test_the_cpus_that_this_machine_has_can_be_taken(gpu: Callable[[str], None])
 
 def test_ranks_of_a_node_have_the_cpus_of_all_of_them_or_what_their_group_grants() -> None:
     tasks: list[dict[str, object]] = [{"cpus": [0, 1], "cpu_limit": None}, {"cpus": [2, 3], "cpu_limit": None}]
-    assert _num_cpus(tasks) == 4
-    assert _num_cpus([tasks[0], tasks[0]]) == 2
-    assert _num_cpus([task | {"cpu_limit": 2.5} for task in tasks]) == 2.5
+    assert num_cpus(tasks) == 4
+    assert num_cpus([tasks[0], tasks[0]]) == 2
+    assert num_cpus([task | {"cpu_limit": 2.5} for task in tasks]) == 2.5
 
 
 def test_the_busiest_thread_is_the_one_that_needed_a_cpu_for_longest_though_it_has_ended() -> None:
@@ -163,8 +163,8 @@ def test_time_before_the_watch_and_time_asleep_are_not_counted() -> None:
 
 
 def test_a_process_of_very_many_threads_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert threads._num_threads() >= threading.active_count()
-    monkeypatch.setattr(threads, "_MAX_THREADS", threads._num_threads() - 1)
+    num_threads = len(list(Path("/proc/self/task").iterdir()))
+    monkeypatch.setattr(host, "_MAX_THREADS", num_threads - 1)
     with ThreadWatch() as watch:
         pass
     assert watch.busiest is None
@@ -174,7 +174,7 @@ def test_without_counts_of_the_scheduler_no_thread_is_the_busiest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "17").mkdir()
-    monkeypatch.setattr(threads, "_TASKS", tmp_path)
+    monkeypatch.setattr(host, "_TASKS", tmp_path)
     with ThreadWatch() as watch:
         pass
     assert watch.busiest is None
@@ -190,6 +190,7 @@ def test_adapters_that_pass_the_kernel_by_are_described(tmp_path: Path) -> None:
     assert infiniband_ports(tmp_path) == {"mlx5_0/1": {"rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}}
 
 
+@pytest.mark.long
 def test_a_node_whose_ranks_are_bound_to_cpus_of_their_own_has_them_all(bench: Bench, target: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     bound = f"import os; os.sched_setaffinity(0, [{cpus}[int(os.environ.get('RANK', 0)) % {len(cpus)}]])"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.cli.main import main
-from io_bench.engines.direct import engine as direct
-from io_bench.engines.direct.blocks import FileBytes
+from io_bench.commands.main import main
+from io_bench.engines import direct
+from io_bench.engines.direct_blocks import FileBytes
 from io_bench.payload.byte_source import Bytes
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed.file_systems import Disk, disk

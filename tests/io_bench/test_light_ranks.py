@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from io_bench.errors import PeerFailed, RanksLost
-from io_bench.ranks import attendance, clock
+from io_bench.ranks import clock, liveness
 from io_bench.ranks.clock import MAX_DRIFT_FRACTION, NodeClock, keep_answering
-from io_bench.ranks.missing import node_by_launcher
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.ranks.rendezvous import store_for
+from io_bench.ranks.slurm import node_by_launcher
+from io_bench.ranks.topology import store_for
 from tests.testbed.light_ranks import World, meeting_at, passage
 from tests.testbed.ports import free_port
 
@@ -37,7 +37,7 @@ def world(num_ranks: int, *, clocks_apart_seconds: float = 0.0) -> World:
 @pytest.fixture
 def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine leaders look after silent ranks, and ask rank 0's time again: bytes that tell how busy it is."""
-    monkeypatch.setattr(attendance, "SECONDS_BETWEEN_LOOKS", 600.0)
+    monkeypatch.setattr(liveness, "SECONDS_BETWEEN_LOOKS", 600.0)
     monkeypatch.setattr(clock, "GOOD_ERROR_SECONDS", math.inf)
 
 
@@ -93,11 +93,11 @@ def test_values_go_to_rank_0_and_to_neighbours_and_peers(groups: Callable[..., d
     def talk(group: ProcessGroup) -> None:
         source = (group.rank + RANKS_PER_NODE) % group.num_ranks
         seen[group.rank] = (
-            group.gathered(group.rank, doing="x"),
-            group.decided(group.rank, sum, doing="x"),
-            group.on_node(group.rank, doing="x"),
+            group.gather(group.rank, doing="x"),
+            group.decide(group.rank, sum, doing="x"),
+            group.gather_on_node(group.rank, doing="x"),
             group.from_peer(f"of {group.rank}", source, doing="x"),
-            group.told(f"by {group.rank}", doing="x"),
+            group.broadcast(f"by {group.rank}", doing="x"),
         )
 
     assert set(groups(world(12), talk, timeout_seconds=600.0).values()) == {None}

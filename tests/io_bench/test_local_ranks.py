@@ -28,23 +28,7 @@ def test_a_signal_in_the_middle_of_a_start_forgets_no_rank(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "orig_argv", ["sleep", "60"])
     monkeypatch.setattr(subprocess, "Popen", interrupted_at_the_second)
     interruption.expect()
-    with pytest.raises(Interrupted), local_ranks.started(4):
+    with pytest.raises(Interrupted), local_ranks.start_ranks(4):
         pytest.fail("it goes on")
     assert [rank.returncode for rank in born] == [-signal.SIGTERM] * 2
     assert "RANK" not in os.environ
-
-
-def test_signals_that_wait_are_heard_once_and_ignored_ones_stay_so() -> None:
-    interruption.expect()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    done = []
-
-    def held() -> None:
-        with interruption.held_back():
-            for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-                signal.raise_signal(signum)
-            done.append(1)
-
-    with pytest.raises(Interrupted, match="SIGINT"):
-        held()
-    assert done == [1]

@@ -11,14 +11,12 @@ import pytest
 import torch
 import yaml
 
+from io_bench.commands.mlperf.rounds import MlperfRounds, PartFiles
+from io_bench.commands.mlperf.summary import MlperfFigures, differences, figures_of, write_files
+from io_bench.commands.mlperf.workload import NAMES, MlperfWorkload, Shape, recorded_bytes
 from io_bench.engines import EngineOptions
-from io_bench.mlperf.figures import MlperfFigures, differences, figures_of
-from io_bench.mlperf.part_files import PartFiles
-from io_bench.mlperf.rounds import Rounds
-from io_bench.mlperf.summary import write_files
-from io_bench.mlperf.workload import NAMES, MlperfWorkload, Shape, recorded_bytes
+from io_bench.measure.stopwatch import OperationSample, RankSample
 from io_bench.payload.device import Device
-from io_bench.repetition.stopwatch import Timing
 from sizing.published import published
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ def test_ten_saves_and_ten_restores_are_summed_up_in_the_words_of_the_benchmark(
 def test_a_comparable_run_has_what_the_reporting_tool_looks_for(tmp_path: Path) -> None:
     """Its `BenchmarkRun` takes type, model and processes from these files."""
     workload, ten = MlperfWorkload.named("70b"), tuple(timing(1.0, 2.0) for _ in range(10))
-    figures = figures_of(Rounds(ten, ten, disk_bytes=1, resident_pages=0), workload, num_processes=8)
+    figures = figures_of(MlperfRounds(ten, ten, disk_bytes=1, resident_pages=0), workload, num_processes=8)
     write_files(tmp_path, {"num_accelerators": 8}, figures, workload)
     (metadata,) = tmp_path.glob("*_metadata.json")
     assert json.loads(metadata.read_text())["model"] == "llama3-70b"
@@ -135,16 +133,16 @@ def test_the_subset_of_a_pipeline_is_written_by_eight_processes(bench: Bench, ta
     assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
 
 
-def timing(*rank_seconds: float) -> Timing:
-    return Timing(rank_seconds, 0.0)
+def timing(*rank_seconds: float) -> OperationSample:
+    return OperationSample(tuple(map(RankSample, rank_seconds)))
 
 
 def test_a_run_by_the_rules_is_comparable_and_departures_are_named() -> None:
     ten = tuple(timing(1.0, 2.0) for _ in range(10))
-    by_rules = Rounds(ten, ten, disk_bytes=1, resident_pages=0)
+    by_rules = MlperfRounds(ten, ten, disk_bytes=1, resident_pages=0)
     workload = MlperfWorkload.named("70b")
     assert [list(differences(by_rules, workload, num_processes=count)) for count in (8, 64)] == [[], []]
-    cached = Rounds(ten[:9], ten[:9], disk_bytes=1, resident_pages=3)
+    cached = MlperfRounds(ten[:9], ten[:9], disk_bytes=1, resident_pages=3)
     assert list(differences(cached, MlperfWorkload.named("8b"), num_processes=4)) == [
         "4 of 8 processes wrote",
         "9 of 10 checkpoints were written and read",

@@ -14,15 +14,16 @@ import pytest
 import s3fs
 from safetensors.torch import load
 
-from io_bench.cli.main import main
+from io_bench.checks.observation import observation_of
+from io_bench.checks.observed_saves import list_files
+from io_bench.commands.main import main
 from io_bench.engines import HOST_ENGINES
-from io_bench.observation.file_times import listed
-from io_bench.observation.observation import observation_of
-from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.url_target import UrlTarget
+from io_bench.target.places import MANIFEST
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
+from tests.examples import spread
 from tests.testbed.seaweedfs import SECRET_KEY, ObjectServer, seaweedfs
 
 if TYPE_CHECKING:
@@ -125,10 +126,11 @@ def result_in(directory: Path) -> BenchmarkResult:
     return BenchmarkResult.model_validate_json((directory / "r.json").read_text())
 
 
-@pytest.mark.parametrize("engine", HOST_ENGINES)
+@pytest.mark.parametrize("engine", spread(HOST_ENGINES, by_default=["dcp"]))
 def test_every_engine_writes_to_a_bucket_and_restores_from_it(
     engine: str, run: Run, store: Store, tmp_path: Path
 ) -> None:
+    """The tests below write with three others."""
     done = run(TARGET, "--engine", engine, *SMALL)
     assert done.code == 0, done.err
     for measurement in result_in(tmp_path).measurements:
@@ -269,22 +271,22 @@ def test_parts_that_the_store_does_not_take_are_refused(run: Run, store: Store) 
 
 def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
     place = UrlTarget.checked(TARGET, is_first=True)
-    files = place.made("mine")
+    files = place.make_run("mine")
     files.create("rank-00000.pt").close()
     with pytest.raises(FileExistsError):
         files.create("rank-00000.pt")
     with pytest.raises(InvalidInput, match="it exists already, from another run"):
-        place.made("mine")
+        place.make_run("mine")
     files.remove_created()
     store.assert_only_the_neighbour_is_left()
 
 
 def test_runs_are_found_without_listing_all_that_a_team_keeps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     place = UrlTarget.checked(TARGET, is_first=True)
-    gone = place.made("gone")
+    gone = place.make_run("gone")
     gone.create("rank-00000.pt").close()
     gone.remove_created()
-    place.made("mine").create("rank-00000.pt").close()
+    place.make_run("mine").create("rank-00000.pt").close()
     for key in ("ckpt-bench-result.json", "step-7/ckpt-bench-not-a-run/rank-00000.pt"):
         store.put(f"{BUCKET}/team/{key}")
     listed: list[str] = []
@@ -301,7 +303,7 @@ def test_runs_are_found_without_listing_all_that_a_team_keeps(store: Store, monk
 
 def test_what_a_lost_rank_has_begun_is_removed_by_name(store: Store) -> None:
     place = UrlTarget.checked(TARGET, is_first=True)
-    lost, other = place.made("mine"), place.seen("mine")
+    lost, other = place.make_run("mine"), place.open_run("mine")
     for name in ("rank-00001.pt", "foreign.pt"):
         lost.create(name).write(bytes(20 << 20))
     other.remove_of_lost(["rank-00001.pt"])
@@ -367,7 +369,7 @@ def test_the_saves_of_a_run_in_a_bucket_are_observed_by_their_listing(store: Sto
             store.put(f"{BUCKET}/team/llama/step-{step}/__{rank}_0.distcp", bytes(num_bytes))
         store.put(f"{BUCKET}/team/llama/step-{step}/.metadata", b"x")
     place = f"{TARGET}/llama"
-    found = observation_of(listed(place), place=place)
+    found = observation_of(list_files(place), place=place)
     saves = [(save.step, save.num_bytes, save.num_writers, save.is_finished) for save in found.saves]
     assert saves == [(10, 6001, 2, True), (20, 4001, 2, True)]
     assert (found.times, found.stragglers, found.writer_bytes_per_second) == ("modification", (), None)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from io_bench.cli.main import main
-from io_bench.observation.file_times import FileTimes
-from io_bench.observation.observation import Observation, observation_of
+from io_bench.checks.observation import Observation, observation_of, observe_run
+from io_bench.checks.observed_saves import FileTimes
+from io_bench.commands.main import main
 from sizing.errors import UnreadableFile
 from sizing.units import SECONDS_PER_DAY
 from tests.io_bench.replay import LAYOUTS, RANK_BYTES, STARTED_AT, History, removed, without_births
+from tests.sizing.checkpoint_files import laid_folders
 from tests.testbed.file_systems import disk
 from tests.testbed.terminal import ckpt_size, typed
 
@@ -204,7 +205,7 @@ def test_a_real_folder_is_read_off_by_its_births_and_goes_on_as_a_scenario(real_
     assert (found.interval_seconds, found.write_seconds) == (near(600), near(20))
     written = json.loads((tmp_path / "s.json").read_text())
     assert written["model"] == {"num_parameters": str(2 * 64 * 64)}
-    assert written["parallelism"] == {"tensor": 2, "pipeline": 1}
+    assert written["parallelism"] == {"tensor": "2"}
     assert written["storage"]["profile"]["write_bytes_per_second"] == near(found.checkpoint_bytes / 20)
     answered = ckpt_size("s.json", "--json", cwd=tmp_path)
     assert answered.returncode == 0, answered.stderr
@@ -233,7 +234,7 @@ def test_the_table_says_what_was_seen_and_what_is_only_a_bound(tmp_path: Path) -
     ("arguments", "sentence"),
     [
         (("absent",), "absent is not a folder: give the folder"),
-        ((".",), "holds no checkpoint in a folder that is named for its step"),
+        ((".",), "holds no checkpoint in a folder or file that is named for its step"),
         (("s3://",), "the URL must name a bucket"),
         ((".", "--scenario", "absent.json"), "absent.json cannot be read"),
     ],
@@ -251,3 +252,112 @@ def test_a_scenario_is_not_written_without_a_model(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "give --scenario FILE with the model" in done.stderr
     assert not (tmp_path / "s.json").exists()
+
+
+def one_file(name: str, number: int, *, size: int = RANK_BYTES) -> FileTimes:
+    start = STARTED_AT + 600 * number
+    return FileTimes(name, size, modified_at=start + 20, created_at=start)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        ("ckpt_{}.pt", "steps"),
+        ("model-{}.pt", "steps"),
+        ("net_{}.pth", "steps"),
+        ("run_step{:06}.pth", "steps"),
+        ("checkpoint_epoch_{}.pth", "epochs"),
+        ("epoch={}.ckpt", "epochs"),
+        ("epoch=0-step={}.ckpt", "steps"),
+    ],
+)
+def test_files_that_scripts_name_for_a_step_are_saves(pattern: str, numbers: str) -> None:
+    found = seen([one_file(pattern.format(5 * number), number) for number in range(1, 5)])
+    assert ([save.step for save in found.saves], found.numbers) == ([5, 10, 15, 20], numbers)
+    assert (found.cadence_steps, found.interval_seconds, found.write_seconds) == (5, near(600), near(20))
+
+
+def test_a_further_copy_of_the_last_save_counts_in_what_is_kept_and_written() -> None:
+    files = [one_file(f"epoch=0-step={10 * number}.ckpt", number) for number in range(3, 6)]
+    found = seen([*files, replace(files[-1], name="last.ckpt")])
+    assert (found.kept_bytes, found.checkpoint_bytes) == (4 * RANK_BYTES, RANK_BYTES)
+    assert found.written_bytes_per_day == near(2 * RANK_BYTES * SECONDS_PER_DAY / 600)
+    assert any("last.ckpt holds a further copy" in note for note in found.notes)
+
+
+def test_a_link_to_a_save_that_is_there_holds_nothing_more(tmp_path: Path) -> None:
+    for step in (10, 20):
+        laid_folders.lightning(tmp_path / f"step={step}.ckpt", step=step)
+    (tmp_path / "last.ckpt").symlink_to("step=20.ckpt")
+    size = sum(path.stat().st_size for path in tmp_path.glob("step=*.ckpt"))
+    assert observe_run(str(tmp_path), base=None).kept_bytes == size
+
+
+def test_accelerate_counts_its_saves_and_not_steps() -> None:
+    names = ("model.safetensors", "optimizer.bin", "random_states_0.pkl")
+    found = seen([one_file(f"checkpoint_{number}/{name}", number) for number in range(5, 8) for name in names])
+    assert (found.numbers, found.cadence_steps, found.interval_seconds) == ("saves", None, near(600))
+    assert found.growth_bytes_per_day == 0.0
+    assert any("counts its saves, not steps" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("steps", [(500, 1900, 2400, 5000, 5100), (500, 9500, 10_000), (100, 200, 300)])
+def test_saves_of_a_limited_number_are_no_growth(steps: tuple[int, ...]) -> None:
+    """The best few by a metric, the best one beside the newest, and the first few before the limit is reached."""
+    found = seen([one_file(f"epoch=0-step={step}.ckpt", step // 100) for step in steps])
+    assert not found.growth_bytes_per_day
+    assert any("not known" in note for note in found.notes)
+
+
+def test_an_interrupted_newest_save_is_flagged() -> None:
+    names = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
+    files = [one_file(f"checkpoint-{step}/{name}", step) for step in (1, 2, 3) for name in names]
+    without = [file for file in files if file.name != "checkpoint-3/optimizer.pt"]
+    found = seen(without)
+    assert [save.is_finished for save in found.saves] == [True, True, False]
+    assert any("The save of checkpoint-3 is not finished: optimizer.pt is missing" in note for note in found.notes)
+    short = [one_file(f"ckpt_{step}.pt", step, size=RANK_BYTES // (1 + (step == 3))) for step in (1, 2, 3)]
+    assert [save.is_finished for save in seen(short).saves] == [True, True, False]
+    assert any("it has 0.5 x the bytes of those before it" in note for note in seen(short).notes)
+
+
+def test_saves_of_several_runs_in_one_folder_are_flagged() -> None:
+    of_bytes = [one_file(f"ckpt_{step}.pt", step, size=RANK_BYTES // (1 + (step == 2))) for step in range(1, 6)]
+    assert any("Saves differ in bytes from the others" in note for note in seen(of_bytes).notes)
+    left = [
+        *(one_file(f"ckpt_{step}.pt", step) for step in range(5, 9)),
+        *(one_file(f"ckpt_{s}.pt", 20 + s) for s in (1, 2)),
+    ]
+    assert any("of an earlier attempt or run" in note for note in seen(left).notes)
+    zero = [one_file("global_step10/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", 10)]
+    zero.append(one_file("global_step10/mp_rank_00_model_states.pt", 10))
+    trainer = [one_file(f"checkpoint-20/{name}", 20) for name in ("model.safetensors", "trainer_state.json")]
+    assert any("laid out in several ways" in note for note in seen([*zero, *trainer]).notes)
+
+
+def test_an_adapter_is_observed_without_a_model(tmp_path: Path) -> None:
+    for step in (10, 20):
+        folder = laid_folders.trainer(tmp_path / f"checkpoint-{step}")
+        (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+        (folder / "adapter_config.json").write_text('{"r": 4}')
+    found = observe_run(str(tmp_path), base=None)
+    assert (len(found.saves), found.scenario) == (2, None)
+    assert any("is an adapter" in note for note in found.notes)
+
+
+def test_a_save_of_two_files_beside_others_is_observed_without_a_model(tmp_path: Path) -> None:
+    for step in (5, 10):
+        for what in ("model", "optimizer"):
+            laid_folders.script(tmp_path / f"{what}_{step}.pt")
+    found = observe_run(str(tmp_path), base=None)
+    assert ([save.num_files for save in found.saves], found.scenario) == ([2, 2], None)
+    assert any("is in 2 files beside those of others" in note for note in found.notes)
+
+
+def test_the_model_counts_what_containers_and_small_state_add(tmp_path: Path) -> None:
+    for step in (10, 20):
+        laid_folders.trainer(tmp_path / f"checkpoint-{step}")
+    (row, *_) = observe_run(str(tmp_path), base=None).comparison
+    assert row.model is not None
+    assert row.model > 12 * laid_folders.num_parameters()
+    assert row.observed == pytest.approx(row.model, rel=0.05)

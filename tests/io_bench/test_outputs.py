@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.results.outputs import document_text, reserved_outputs
-from io_bench.results.result_csv import csv_text
+from io_bench.results.outputs import csv_text, document_text, reserve_outputs
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from tests.io_bench.test_result_table import RESULT
@@ -51,7 +50,7 @@ def test_a_table_has_a_row_per_measurement_with_units_in_the_names_of_columns() 
 
 def test_all_files_are_proven_first_and_appear_together(tmp_path: Path) -> None:
     names = [tmp_path / name for name in ("r.json", "r.csv", "r.html")]
-    with reserved_outputs(str(names[0]), csv=str(names[1]), charts={str(names[2]): lambda _: b"<html>"}) as outputs:
+    with reserve_outputs(str(names[0]), csv=str(names[1]), charts={str(names[2]): lambda _: b"<html>"}) as outputs:
         assert not any(name.exists() for name in names)
         outputs.write(RESULT)
         assert outputs.paths == tuple(names)
@@ -62,7 +61,7 @@ def test_all_files_are_proven_first_and_appear_together(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_written_is_refused_under_its_flag_and_leaves_nothing(tmp_path: Path) -> None:
     with (
         pytest.raises(InvalidInput, match="--csv must be a file that can be written"),
-        reserved_outputs(str(tmp_path / "r.json"), csv=str(tmp_path / "no" / "r.csv")),
+        reserve_outputs(str(tmp_path / "r.json"), csv=str(tmp_path / "no" / "r.csv")),
     ):
         pytest.fail("never gets here")
     assert list(tmp_path.iterdir()) == []

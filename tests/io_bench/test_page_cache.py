@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.target.directory import page_cache
+from io_bench.target import page_cache
 
 NUM_PAGES = 300
 SIZE = NUM_PAGES * mmap.PAGESIZE - 100

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from io_bench.target.object_store.download import ParallelDownload
-from io_bench.target.object_store.upload import ParallelUpload
+from io_bench.target.object_store.transfers import ParallelDownload, ParallelUpload
 
 PART = 8
 

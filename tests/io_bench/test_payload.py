@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import io
+import math
 import zlib
+from collections import Counter
 
 import pytest
 import torch
 
-from io_bench.payload.inventory import Inventory, TensorSpec, inventory_of
+from io_bench.payload.byte_source import POOL_BYTES
+from io_bench.payload.inventory import BYTES_PER_DTYPE, Inventory, TensorSpec, inventory_of
 from io_bench.payload.payload import ResidentPayload, checksum, tensors_of
-from io_bench.payload.seeded_bytes import POOL_BYTES
 
 INVENTORY = inventory_of(2 * POOL_BYTES)
 
@@ -76,3 +78,28 @@ def test_every_tensor_has_a_storage_of_its_own_so_that_a_checkpoint_holds_each_b
     file = io.BytesIO()
     torch.save(filled().state, file)
     assert INVENTORY.num_bytes < file.tell() < INVENTORY.num_bytes * 1.02
+
+
+def test_an_inventory_never_exceeds_what_was_asked_and_misses_less_than_56_bytes() -> None:
+    for asked in (1 << 20, 256 << 20, 10**9 + 1):
+        assert 0 <= asked - inventory_of(asked).num_bytes < 56
+
+
+def test_14_bytes_are_saved_for_a_parameter() -> None:
+    num_bytes: Counter[str] = Counter()
+    inventory = inventory_of(1 << 20)
+    for tensor in inventory.tensors:
+        num_bytes[tensor.part] += tensor.num_bytes
+    num_parameters = sum(math.prod(tensor.shape) for tensor in inventory.tensors if tensor.part == "model")
+    assert num_bytes == {part: size * num_parameters for part, size in zip(num_bytes, (2, 4, 4, 4), strict=True)}
+
+
+def test_bytes_are_those_of_any_tensors() -> None:
+    inventory = Inventory((TensorSpec("a", "w", (3, 5), "float16"), TensorSpec("b", "s", (), "float32")))
+    assert (inventory.num_bytes, inventory.num_tensors, inventory.largest_tensor_bytes) == (34, 2, 30)
+    assert Inventory(()).largest_tensor_bytes == 0
+
+
+def test_torch_knows_every_dtype_and_its_size() -> None:
+    for name, num_bytes in BYTES_PER_DTYPE.items():
+        assert getattr(torch, name).itemsize == num_bytes

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from io_bench.measure.evidence import differences
+from io_bench.options import RunOptions
 from io_bench.payload.inventory import Inventory, TensorSpec, inventory_of
 from io_bench.payload.payload import ResidentPayload, tensors_of
-from io_bench.repetition.evidence import differences
-from io_bench.request.options import RunOptions
-from io_bench.shapes.resharded_dcp import ReshardedPayload
-from io_bench.shapes.resharding import Resharding
+from io_bench.workloads.resharded_dcp import ReshardedPayload
+from io_bench.workloads.restores import RowAssignment
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult, Measurement
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 UNEVEN = Inventory((TensorSpec("model", "w", (5, 3), "bfloat16"), TensorSpec("master", "b", (7,), "float32")))
 
 
-def resharded(inventory: Inventory, shape: Resharding, *, seed: int, repetition: int) -> list[dict[str, torch.Tensor]]:
+def resharded(
+    inventory: Inventory, shape: RowAssignment, *, seed: int, repetition: int
+) -> list[dict[str, torch.Tensor]]:
     """What each rank must restore, by torch: the saved shards joined, and dealt by torch.chunk."""
     saved = [ResidentPayload(inventory, seed=seed, rank=rank, device="cpu") for rank in range(shape.num_saving)]
     for payload in saved:
@@ -44,7 +46,7 @@ def resharded(inventory: Inventory, shape: Resharding, *, seed: int, repetition:
 def test_every_byte_of_the_dealt_rows_is_known_and_one_wrong_bit_is_found(
     inventory: Inventory, saving: int, restoring: int
 ) -> None:
-    shape = Resharding(saving, restoring)
+    shape = RowAssignment(saving, restoring)
     for rank, state in enumerate(resharded(inventory, shape, seed=7, repetition=3)):
         expected = ReshardedPayload(inventory, resharding=shape, rank=rank, seed=7)
         expected.refill(3)
@@ -69,7 +71,7 @@ def measured(bench: Bench, target: Path, saving: int, restoring: int) -> tuple[M
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("saving", "restoring", "times"), [(4, 2, 1), (2, 4, 2)])
+@pytest.mark.parametrize(("saving", "restoring", "times"), [(4, 2, 1), pytest.param(2, 4, 2, marks=pytest.mark.exhaustive)])
 def test_other_ranks_restore_the_rows_of_those_that_saved_and_dcp_reads_whole_shards_for_that(
     saving: int, restoring: int, times: int, bench: Bench, target: Path
 ) -> None:

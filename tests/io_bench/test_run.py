@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
-from io_bench.campaign import campaign
-from io_bench.cli.main import main
+from io_bench.commands import campaign
+from io_bench.commands.main import main
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.torch_save import TorchSave
+from io_bench.measure import plan
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import Payload
-from io_bench.planning import enough
-from io_bench.results.result_file import ResultFile
-from io_bench.target.directory import page_cache
-from io_bench.target.directory.run_directory import RunDirectory
-from io_bench.target.lifecycle.manifest import MANIFEST
-from io_bench.target.run_files import RunFiles
+from io_bench.results.outputs import ResultFile
+from io_bench.target import page_cache
+from io_bench.target.directory import RunDirectory
+from io_bench.target.places import MANIFEST
+from io_bench.target.target import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from tests.io_bench.conftest import STEP_DONE, Bench
@@ -141,7 +141,7 @@ def test_a_result_that_cannot_be_written_is_shown_all_the_same(
 def test_without_a_size_a_first_write_finds_the_one_that_takes_long_enough(
     bench: Bench, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(enough, "SHORT_SECONDS", 0.5)
+    monkeypatch.setattr(plan, "SHORT_SECONDS", 0.5)
     monkeypatch.setattr(campaign, "DEFAULT_BYTES_PER_RANK", "1MiB")
     flags = ("--target", str(target), "--engine", "torch-save", "--repetitions", "1", "--output", "r.json")
     done = bench.run_here("run", *flags)
@@ -191,7 +191,15 @@ def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> N
 @pytest.mark.parametrize("engine", ["torch-save", "async-dcp"])
 def test_memory_grows_with_the_payload_as_the_plan_says(engine: str, bench: Bench, target: Path) -> None:
     # Not ru_maxrss: a process inherits that from the one that started it.
-    prelude = "import atexit; atexit.register(lambda: print(open('/proc/self/status').read()))"
+    # Nor atexit: the program ends without Python's own last steps.
+    prelude = """
+import os
+leave = os._exit
+def tell(code):
+    print(open("/proc/self/status").read(), flush=True)
+    leave(code)
+os._exit = tell
+"""
 
     def most_resident_bytes(size: str) -> int:
         flags = ("--engine", engine, "--bytes-per-rank", size, "--repetitions", "1", "--output", "r.json")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.campaign.journal import journal_path
-from io_bench.cli.main import main
-from io_bench.host import memory
+from io_bench import host
+from io_bench.commands.journal import journal_path
+from io_bench.commands.main import main
 from sizing.storage.measurement import BenchmarkResult
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_a_scan_is_not_begun_over_an_unfinished_one_nor_resumed_as_another(
 def test_a_scan_goes_on_after_configurations_that_memory_made_it_stream(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 60 << 20)
+    monkeypatch.setattr(host, "available_bytes", lambda: 60 << 20)
     output, sizes = tmp_path / "s.json", ("--bytes-per-rank", "32MiB,33MiB", "--block-size", "1MiB", "--threads", "2")
     assert scan_here(target, output, *sizes, "--max-bytes", "1MB") == 0
     (write, _) = result_in(output).measurements
@@ -143,7 +143,7 @@ def test_a_scan_that_cannot_go_on_leaves_what_its_earlier_sitting_gave(
     output = tmp_path / "s.json"
     assert scan_here(target, output, "--max-bytes", "1MB") == 0
     partial = output.read_text()
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(host, "available_bytes", lambda: 1 << 20)
     assert scan_here(target, output, "--resume") == 2
     assert "the memory of this node has 1.049 MB" in capsys.readouterr().err
     assert output.read_text() == partial

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from io_bench.findings.software_tax import with_software_tax
-from io_bench.planning.configuration import Configuration
+from io_bench.measure.configuration import Configuration
 from io_bench.results.scan_table import scan_sentences, scan_table
+from io_bench.results.software_tax import with_software_tax
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.io_bench.test_result_table import RESULT
 

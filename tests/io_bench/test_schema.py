@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from io_bench.campaign.journal import Header
-from io_bench.campaign.measured import Measured
-from io_bench.cli.main import main
-from io_bench.planning.configuration import Configuration
+from io_bench.commands.journal import Header, MeasuredConfiguration
+from io_bench.commands.main import main
+from io_bench.measure.configuration import Configuration
 from io_bench.results.outputs import document_text
-from io_bench.target.lifecycle.manifest import Manifest
-from sizing.storage.measurement import BenchmarkResult, Measurement
-from sizing.storage.result_schema import result_schema
+from io_bench.target.places import Manifest
+from sizing.storage.measurement import BenchmarkResult, Measurement, result_schema
 from tests.descriptions import flaws_of
 from tests.io_bench.conftest import REPOSITORY
 from tests.io_bench.test_result_table import RESULT
@@ -46,6 +44,8 @@ def test_a_result_agrees_with_the_schema_and_one_of_another_version_does_not(tmp
     assert checked(document) == 1
 
 
-@pytest.mark.parametrize("document", [BenchmarkResult, Measurement, Header, Measured, Configuration, Manifest])
+@pytest.mark.parametrize(
+    "document", [BenchmarkResult, Measurement, Header, MeasuredConfiguration, Configuration, Manifest]
+)
 def test_every_field_that_the_agent_writes_says_what_it_is(document: type[BaseModel]) -> None:
     assert list(flaws_of(document)) == []

@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from io_bench.campaign.shaped import targets_of
-from io_bench.cleaning.clean import cleaned
-from io_bench.request.options import MlperfOptions, RunOptions, ScanOptions
+from io_bench.checks.clean import clean_target
+from io_bench.commands.shaped import targets_of
+from io_bench.options import MlperfOptions, RunOptions, ScanOptions
 from io_bench.target.address import checked_target, spread_paths
-from io_bench.target.lifecycle.dismantling import dismantled
-from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
-from io_bench.target.lifecycle.places import living, place_of
-from io_bench.target.lifecycle.run_place import made
-from io_bench.target.spread.spread_directories import SpreadDirectories
-from io_bench.target.spread.spread_target import Spreading
-from io_bench.target.spread.spread_urls import SpreadUrls
+from io_bench.target.places import MANIFEST, Manifest, living, place_of
+from io_bench.target.run_place import dismantle, make_place
+from io_bench.target.spread import SpreadDirectories, Spreading
+from io_bench.target.spread_urls import SpreadUrls
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput
-from sizing.storage.calibration.series import series_of
+from sizing.storage.calibration.fit_data import select_fit_data
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.io_bench.conftest import REPOSITORY
 from tests.sizing.storage.calibration.simulation import measurement, result
@@ -52,8 +49,8 @@ def spread(mounts: list[Path], local_rank: int, *, ranks_of_node: int = 4) -> Sp
 
 
 def test_each_rank_has_its_directory_and_who_leads_removes_all(mounts: list[Path]) -> None:
-    first = made(spread(mounts, 0), Manifest.of_this_process(RUN, files=["0.pt", "4.pt"], is_kept=False))
-    fifth = spread(mounts, 4).seen(RUN)
+    first = make_place(spread(mounts, 0), Manifest.of_this_process(RUN, files=["0.pt", "4.pt"], is_kept=False))
+    fifth = spread(mounts, 4).open_run(RUN)
     assert all(living(spread([path], 0), RUN) for path in mounts)
     for files, name in ((first, "0.pt"), (fifth, "4.pt")):
         with files.create(name) as file:
@@ -62,7 +59,7 @@ def test_each_rank_has_its_directory_and_who_leads_removes_all(mounts: list[Path
     assert first.names() == sorted(["0.pt", "4.pt", MANIFEST])
     fifth.close()  # as a rank that was killed
     first.remove_created()
-    assert dismantled(first, ["4.pt"]) == []
+    assert dismantle(first, ["4.pt"]) == []
     first.close()
     assert [list(path.iterdir()) for path in mounts] == [[], [], []]
 
@@ -71,18 +68,18 @@ def test_what_a_killed_run_has_left_is_found_and_cleaned_in_each_directory_by_it
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     manifest = Manifest.of_this_process(RUN, files=["1.pt"], is_kept=False).model_copy(update={"pid": ended.pid})
-    made(spread(mounts, 0), manifest).close()
+    make_place(spread(mounts, 0), manifest).close()
     (mounts[1] / f"ckpt-bench-{RUN}" / "1.pt").write_bytes(b"x")
     for number, path in enumerate(mounts):
         assert place_of(spread([path], 0), RUN).state == "left"
-        assert cleaned(str(path), None, Terminal(is_speaker=False), is_dry=False) == 0
+        assert clean_target(str(path), None, Terminal(is_speaker=False), is_dry=False) == 0
         assert [len(list(other.iterdir())) for other in mounts] == [0] * (number + 1) + [1] * (2 - number)
 
 
 def test_a_directory_that_cannot_be_made_leaves_none_of_the_others(mounts: list[Path]) -> None:
     (mounts[2] / f"ckpt-bench-{RUN}").mkdir()
     with pytest.raises(InvalidInput, match="it exists already"):
-        spread(mounts, 0).made(RUN)
+        spread(mounts, 0).make_run(RUN)
     assert [len(list(path.iterdir())) for path in mounts] == [0, 0, 1]
 
 
@@ -92,7 +89,7 @@ def test_storage_that_is_mounted_twice_has_one_directory_and_two_ways_to_it(
     ways = [mounts[0], testbed(seen_again(mounts[0], at=tmp_path / "again"))]
     target = ",".join(map(str, ways))
     flags = ("--engine", "torch-save", "--bytes-per-rank", "1MiB", "--repetitions", "1", "--output", "r.json")
-    done = bench.run("run", "--target", target, *flags, num_ranks=2)
+    done = bench.run("run", "--target", target, *flags, "--ranks", "2")
     assert done.returncode == 0, done.stderr
     for measured in BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements:
         assert measured.verified
@@ -127,7 +124,7 @@ def test_ranks_of_each_target_are_added_up_apart() -> None:
 def test_a_calibration_fits_runs_over_several_targets_apart_from_those_of_one() -> None:
     gave = {"path": "/a", "num_ranks": 1, "total_bytes": 1, "seconds": [1.0], "bytes_per_second": 1.0}
     shaped = result(operations=["write"], run_id="b", shape={"targets": [gave, gave | {"path": "/b"}]})
-    found = series_of([result(operations=["write"]), shaped], "write")
+    found = select_fit_data([result(operations=["write"]), shaped], "write")
     assert all(row.measurement.shape is None for row in found.rows)
     assert "40 write measurement(s) have other settings (direct, direct I/O, over 2 targets)" in found.left_out
 
@@ -154,8 +151,8 @@ def spread_urls(urls: list[str], local_rank: int) -> SpreadUrls:
 def test_each_rank_has_its_url_and_who_leads_removes_all(buckets: list[str]) -> None:
     """Rank 3, whose place is that of rank 1, is killed after its first object."""
     store = fsspec.filesystem("memory")
-    first = made(spread_urls(buckets, 0), Manifest.of_this_process(RUN, files=["0.pt", "3.pt"], is_kept=False))
-    fourth = spread_urls(buckets, 3).seen(RUN)
+    first = make_place(spread_urls(buckets, 0), Manifest.of_this_process(RUN, files=["0.pt", "3.pt"], is_kept=False))
+    fourth = spread_urls(buckets, 3).open_run(RUN)
     assert all(living(spread_urls([url], 0), RUN) for url in buckets)
     for files, name in ((first, "0.pt"), (fourth, "3.pt")):
         with files.create(name) as file:
@@ -163,9 +160,9 @@ def test_each_rank_has_its_url_and_who_leads_removes_all(buckets: list[str]) -> 
     found = [[path.rpartition("/")[2] for path in sorted(store.find(f"/several/{name}"))] for name in ("a", "b,c")]
     assert found == [["0.pt", MANIFEST], ["3.pt", MANIFEST]]
     with pytest.raises(InvalidInput, match="it exists already"):
-        spread_urls(buckets, 1).made(RUN)
+        spread_urls(buckets, 1).make_run(RUN)
     first.remove_created()
-    assert dismantled(first, ["3.pt"]) == []
+    assert dismantle(first, ["3.pt"]) == []
     assert store.find("/several") == []
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from sizing.run.restore.exchange import exchange_seconds
+from sizing.run.restore import exchange_seconds
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.io_bench.conftest import REPOSITORY
 from tests.testbed.file_systems import disk, throttled
@@ -46,9 +46,9 @@ def small(target: Path, *flags: str) -> tuple[str, ...]:
     ("engine", "strategy", "policy", "num_ranks"),
     [
         ("direct", "parallel-read-exchange", "o-direct", 2),
-        pytest.param("direct", "parallel-read-exchange", "o-direct", 4, marks=pytest.mark.long),
-        pytest.param("direct", "read-once-broadcast", "o-direct", 4, marks=pytest.mark.long),
-        pytest.param("safetensors", "every-replica", "cached", 4, marks=pytest.mark.long),
+        pytest.param("direct", "parallel-read-exchange", "o-direct", 4, marks=pytest.mark.exhaustive),
+        pytest.param("direct", "read-once-broadcast", "o-direct", 4, marks=pytest.mark.exhaustive),
+        pytest.param("safetensors", "every-replica", "cached", 4, marks=pytest.mark.exhaustive),
         pytest.param("torch-save", "read-once-broadcast", "fadvise-dontneed", 4, marks=pytest.mark.long),
     ],
 )
@@ -154,7 +154,7 @@ def on_disk(throttle_command: list[str], output: Path) -> tuple[Measurement, Mea
     return write, restore
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive(minutes=2)
 def test_hot_files_of_a_throttled_disk_are_read_as_often_as_there_are_replicas(
     testbed: Testbed, tmp_path: Path
 ) -> None:

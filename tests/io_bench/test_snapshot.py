@@ -6,25 +6,25 @@ import pytest
 import torch
 
 from io_bench.engines import EnginePlan
-from io_bench.payload import snapshot
+from io_bench.measure.plan import WriterPlan
+from io_bench.payload import payload
+from io_bench.payload.byte_source import POOL_BYTES
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory, TensorSpec
-from io_bench.payload.seeded_bytes import POOL_BYTES
-from io_bench.planning.plan import WriterPlan
 from tests.benchmarks import bench_gpu
 
 
 def test_every_byte_passes_through_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "SNAPSHOT_BYTES", 1000)
+    monkeypatch.setattr(payload, "SNAPSHOT_BYTES", 1000)
     weights = torch.arange(1_100, dtype=torch.float32)
-    copied = snapshot.Snapshot({"model": {"w": weights, "empty": torch.empty(0)}, "step": 1}, Device("cpu"))
+    copied = payload.Snapshot({"model": {"w": weights, "empty": torch.empty(0)}, "step": 1}, Device("cpu"))
     copied.copy()
     last = weights.view(torch.uint8)[4000:]
     assert torch.equal(copied._buffer[: len(last)], last)
     assert torch.equal(copied._buffer[len(last) :], weights.view(torch.uint8)[3400:4000])
 
 
-@pytest.mark.parametrize(("num_values", "passing_bytes"), [(1 << 20, snapshot.SNAPSHOT_BYTES), (1 << 27, 1 << 29)])
+@pytest.mark.parametrize(("num_values", "passing_bytes"), [(1 << 20, payload.SNAPSHOT_BYTES), (1 << 27, 1 << 29)])
 def test_what_passes_through_host_memory_is_planned_there(num_values: int, passing_bytes: int) -> None:
     inventory = Inventory((TensorSpec("model", "w", (num_values,), "float32"),))
     engine_plan = EnginePlan(("f",), 0, host_bytes=1000, gpu_bytes=2000)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from io_bench.repetition.spread import drift_fraction, is_settled, median_interval, straggler_ratio, stragglers
+from io_bench.measure.spread import drift_fraction, is_settled, median_interval, straggler_ratio, stragglers
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.target.directory import directory_target
-from io_bench.target.directory.directory_target import DirectoryTarget
-from io_bench.target.directory.stripes import parsed
-from sizing.storage.calibration.series import series_of
+from io_bench.target import directory
+from io_bench.target.directory import DirectoryTarget
+from io_bench.target.stripes import parse_layout
+from sizing.storage.calibration.fit_data import select_fit_data
 from sizing.storage.measurement import BenchmarkResult
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 
@@ -60,15 +60,15 @@ def lfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_lfs_prints_is_read() -> None:
-    assert parsed(PLAIN) == {
+    assert parse_layout(PLAIN) == {
         "stripe_count": "8",
         "stripe_size": "1048576",
         "pattern": "raid0,overstriped",
         "stripe_offset": "-1",
         "pool": "nvme",
     }
-    assert parsed(EARLIER) == {"stripe_count": "1", "stripe_size": "1048576", "stripe_offset": "-1"}
-    progressive = parsed(PROGRESSIVE)
+    assert parse_layout(EARLIER) == {"stripe_count": "1", "stripe_size": "1048576", "stripe_offset": "-1"}
+    progressive = parse_layout(PROGRESSIVE)
     assert progressive["num_components"] == "2"
     assert "stripe_count: -1 stripe_size: 4194304" in progressive["layout"]
     assert "stripe_count" not in progressive
@@ -77,7 +77,7 @@ def test_what_lfs_prints_is_read() -> None:
 def test_the_layout_of_a_target_on_lustre_is_in_its_description(
     lfs: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_target, "LUSTRE", DirectoryTarget.checked(str(target)).description()["type"])
+    monkeypatch.setattr(directory, "LUSTRE", DirectoryTarget.checked(str(target)).description()["type"])
     assert DirectoryTarget.checked(str(target)).description()["pool"] == "nvme"
     assert lfs.read_text() == f"getstripe -d {target}\n"
 
@@ -127,6 +127,6 @@ def test_runs_of_other_stripes_are_fitted_apart() -> None:
         result(FULL_SCAN[:count], seed=count, noise=0.02, outliers=0, run_id=f"run-{count}") for count in (6, 9)
     )
     striped = [each.model_copy(update={"stripe_count": 8}) for each in other.measurements]
-    series = series_of([one, other.model_copy(update={"measurements": striped})], "write")
+    series = select_fit_data([one, other.model_copy(update={"measurements": striped})], "write")
     assert {row.run_id for row in series.rows} == {"run-9"}
     assert any("measurement(s) have other settings" in reason for reason in series.left_out)

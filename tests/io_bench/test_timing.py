@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -16,11 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from io_bench.engines import IoReport
-from io_bench.target.directory.run_directory import RunDirectory
-from io_bench.timing import request_log
-from io_bench.timing.latency import RELATIVE_ERROR, bucket_of, counts_of, quantile_seconds
-from io_bench.timing.request_log import RequestLog
-from io_bench.timing.timeline import MAX_BINS, Timeline, aligned
+from io_bench.measure.stopwatch import RankSample
+from io_bench.target import request_log
+from io_bench.target.directory import RunDirectory
+from io_bench.target.request_log import (
+    MAX_BINS,
+    RELATIVE_ERROR,
+    RequestLog,
+    RequestTimeline,
+    align,
+    bucket_of,
+    counts_of,
+    quantile_seconds,
+)
 
 TIMES = st.lists(st.floats(1e-9, 1e5), min_size=1, max_size=300)
 
@@ -40,7 +47,7 @@ def test_the_counts_of_two_ranks_add_up_to_those_of_both(one: list[float], other
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1e4), st.floats(0, 1e3)), min_size=1, max_size=50))
 def test_a_timeline_keeps_all_bytes_in_a_bounded_number_of_bins(requests: list[tuple[int, float, float]]) -> None:
-    timeline = Timeline()
+    timeline = RequestTimeline()
     for num_bytes, begun, seconds in requests:
         timeline.add(num_bytes, begun, begun + seconds)
     bins = timeline.bins()
@@ -49,7 +56,7 @@ def test_a_timeline_keeps_all_bytes_in_a_bounded_number_of_bins(requests: list[t
 
 
 def test_a_request_counts_in_the_bins_in_which_it_was_under_way() -> None:
-    timeline = Timeline()
+    timeline = RequestTimeline()
     timeline.add(100, 0.0, 100.0)
     timeline.add(80, 0.0, 20.0)
     bins = np.array(timeline.bins()) / timeline.bin_seconds
@@ -59,10 +66,10 @@ def test_a_request_counts_in_the_bins_in_which_it_was_under_way() -> None:
 
 
 def test_timelines_of_ranks_that_took_more_and_less_time_are_laid_on_each_other() -> None:
-    short, long = Timeline(), Timeline()
+    short, long = RequestTimeline(), RequestTimeline()
     short.add(102_400, 0.0, 0.1)
     long.add(1000, 0.0, 100.0)
-    width, (first, second) = aligned([(each.bin_seconds, each.bins()) for each in (short, long)])
+    width, (first, second) = align([(each.bin_seconds, each.bins()) for each in (short, long)])
     assert (width, sum(first), sum(second)) == (1.0, 102_400, 1000)
     assert (len(first), len(second)) == (1, 100)
 
@@ -98,7 +105,7 @@ def test_files_tell_their_log_what_was_written_read_and_waited_for(tmp_path: Pat
 def test_many_requests_at_once_leave_the_timeline_that_each_alone_leaves(
     requests: list[tuple[int, float, float]],
 ) -> None:
-    together, one_by_one = Timeline(), Timeline()
+    together, one_by_one = RequestTimeline(), RequestTimeline()
     num_bytes, begun, seconds = (np.array(column, dtype=float) for column in zip(*requests, strict=True))
     together.add_all(num_bytes, begun, begun + seconds)
     for count, start, duration in requests:
@@ -140,8 +147,14 @@ def test_the_slowest_request_keeps_its_place_among_many() -> None:
     assert slowest.seconds == pytest.approx(5.0, abs=0.5)
 
 
-def test_a_report_is_the_same_after_it_went_from_rank_to_rank() -> None:
+def test_a_sample_is_the_same_after_it_went_from_rank_to_rank() -> None:
     log = RequestLog()
     log.moved("write", "rank-00001.pt", 4096, 10, begun=time.perf_counter())
-    report = IoReport(is_direct=True, notices=("one",), requests=log.summary())
-    assert IoReport.of(json.loads(json.dumps(dataclasses.asdict(report)))) == report
+    report = IoReport(is_direct=True, notices=("one",), phase_seconds={"write": 1.5}, requests=log.summary())
+    sample = RankSample(2.5, counted_bytes={"disk": 10}, delay_seconds=0.25, report=report, num_bytes=10)
+    assert RankSample.of(json.loads(json.dumps(sample.packed()))) == sample
+
+
+def test_a_sample_is_sent_by_name_without_what_has_its_default() -> None:
+    sample = RankSample(2.5, report=IoReport(phase_seconds={"read": 2.0}), num_bytes=10)
+    assert sample.packed() == {"seconds": 2.5, "report": {"phase_seconds": {"read": 2.0}}, "num_bytes": 10}

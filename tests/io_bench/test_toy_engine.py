@@ -8,7 +8,7 @@ import pytest
 import io_bench
 from io_bench.engines import ENGINES, Engine, EngineEntry, EngineOptions, EnginePlan
 from io_bench.payload.payload import Payload
-from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.directory import RunDirectory
 from sizing.layout.containers import CONTAINERS
 from tests.io_bench import test_engines, toy_engine
 from tests.io_bench.test_engines import EngineContract

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.cli.main import main
+from io_bench.checks.validation import comparison
+from io_bench.checks.validation.cases import CASES, DEEPSPEED_CASES, Case, available_cases
+from io_bench.checks.validation.comparison import TOLERANCE, FileComparison, compare_case, reason_in
+from io_bench.checks.validation.forked_ranks import ForkedRanks
+from io_bench.checks.validation.tiny_llama import TINY, TinyLlama
+from io_bench.commands.main import main
 from io_bench.errors import RunFailed
-from io_bench.validation import comparison
-from io_bench.validation.cases import CASES, DEEPSPEED_CASES, Case, available_cases
-from io_bench.validation.comparison import TOLERANCE, FileComparison, compared, reason_in
-from io_bench.validation.forked_ranks import ForkedRanks
-from io_bench.validation.tiny_llama import TINY, TinyLlama
 from sizing.layout.containers import CONTAINERS, container_bytes
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
@@ -36,7 +36,7 @@ def _memory() -> Iterator[None]:
 
 
 def check(case: Case) -> None:
-    files = compared(case)
+    files = compare_case(case)
     assert files
     assert all(file.agrees for file in files), files
     predicted, real = (sum(sizes) for sizes in zip(*((f.predicted_bytes, f.real_bytes) for f in files), strict=True))
@@ -71,11 +71,11 @@ def test_a_rank_that_fails_ends_the_others_and_is_reported_with_its_last_words_a
 
 
 def test_ranks_of_a_module_that_cannot_be_imported_say_why() -> None:
-    ranks = ForkedRanks("io_bench.validation.nowhere")
+    ranks = ForkedRanks("io_bench.checks.validation.nowhere")
     said = ranks.run([], num_ranks=2, max_seconds=SECONDS_UNTIL_STUCK)
     ranks.end()
     assert said is not None
-    assert reason_in(said) == "ModuleNotFoundError: No module named 'io_bench.validation.nowhere'"
+    assert reason_in(said) == "ModuleNotFoundError: No module named 'io_bench.checks.validation.nowhere'"
 
 
 @pytest.mark.long(minutes=1)
@@ -99,7 +99,7 @@ def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
 def test_what_deepspeed_converts_is_predicted(case: Case, tmp_path: Path) -> None:
     """ZeRO 1 and 3, by the conversion that DeepSpeed ships."""
     (tmp_path / "step").mkdir()
-    comparison._save(case, tmp_path / "step")
+    comparison._save_case(case, tmp_path / "step")
     command = [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", "--inject_missing_state"]
     folders = ["--input_folder", str(tmp_path / "step"), "--output_folder", str(tmp_path / "universal")]
     workers = ["--num_extract_workers", "1", "--num_merge_workers", "1"]
@@ -118,7 +118,7 @@ def test_what_deepspeed_converts_is_predicted(case: Case, tmp_path: Path) -> Non
 def test_a_case_that_does_not_end_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "MAX_SECONDS", 0.001)
     with pytest.raises(RunFailed, match=r"FSDP2, DCP, fp32, 2 ranks timeout: not saved within 0.001 s"):
-        compared(next(case for case in CASES if case.name == QUICK))
+        compare_case(next(case for case in CASES if case.name == QUICK))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_ckpt_bench_validate_shows_every_file_of_every_case(
     def files_of(case: Case) -> list[FileComparison]:
         return [FileComparison(case.name, f"rank-{rank}.pt", 10**6, size) for rank, size in enumerate((10**6, real))]
 
-    monkeypatch.setattr(comparison, "compared", files_of)
+    monkeypatch.setattr(comparison, "compare_case", files_of)
     shown = typed(main, "ckpt-bench", "validate")
     assert shown.returncode == exit_code
     rows = [line for line in shown.stdout.splitlines() if "rank-" in line]

@@ -23,7 +23,7 @@ NUM_RUNS = 3
 def measured(bench: Bench, target: Path, groups: list[Path], *flags: str) -> list[dict[str, Any]]:
     """The write and the restore of a run that joins control groups once its libraries are there."""
     joined = "\n".join(f"open('{group}/cgroup.procs', 'w').write(str(os.getpid()))" for group in groups)
-    prelude = f"import os\nimport io_bench.campaign.run, io_bench.engines.direct.engine\n{joined}"
+    prelude = f"import os\nimport io_bench.commands.run, io_bench.engines.direct\n{joined}"
     output = bench.directory / "r.json"
     done = bench.run(
         "run", "--target", str(target), "--repetitions", "5", *flags, "--output", str(output), prelude=prelude
@@ -34,7 +34,7 @@ def measured(bench: Bench, target: Path, groups: list[Path], *flags: str) -> lis
 
 
 @pytest.mark.long(minutes=1)
-@pytest.mark.parametrize("flags", [("torch-save",), ("direct", "--block-size", "64KiB")], ids=["torch-save", "direct"])
+@pytest.mark.parametrize("flags", [("torch-save",), pytest.param(("direct", "--block-size", "64KiB"), marks=pytest.mark.exhaustive)])
 def test_a_fifth_of_a_cpu_before_a_fast_disk_is_the_limit_in_every_run(
     bench: Bench, tmp_path: Path, testbed: Testbed, flags: tuple[str, ...]
 ) -> None:
@@ -48,7 +48,7 @@ def test_a_fifth_of_a_cpu_before_a_fast_disk_is_the_limit_in_every_run(
             assert found["throttled_fraction"] > 0.5
 
 
-@pytest.mark.long(minutes=1)
+@pytest.mark.exhaustive(minutes=1)
 @pytest.mark.parametrize("num_cpus", [None, 0.2])
 def test_a_slow_disk_is_the_limit_in_every_run_also_where_a_fifth_of_a_cpu_is_enough(
     bench: Bench, tmp_path: Path, testbed: Testbed, num_cpus: float | None

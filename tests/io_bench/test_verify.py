@@ -9,7 +9,7 @@ import os
 import random
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,30 @@ import torch
 from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from io_bench.cli.main import main
-from io_bench.verification import reading
-from io_bench.verification.checksums import Checksums, FileChecksums, checksums_of, read_checksums
-from io_bench.verification.coverage import missing_elements
-from io_bench.verification.regions import Region
-from io_bench.verification.verify import Verification, files_of, verified
-from sizing.checkpoint_files.dcp_metadata import DcpChunk
+from io_bench.checks import file_regions
+from io_bench.checks.file_regions import Region
+from io_bench.checks.structure import missing_elements
+from io_bench.checks.verify import (
+    Checksums,
+    FileChecksums,
+    Verification,
+    checksums_of,
+    files_of,
+    read_checksums,
+    verify_checkpoint,
+)
+from io_bench.commands.main import main
+from sizing.checkpoint_files import contents_of
+from sizing.checkpoint_files.dcp import DcpChunk
+from sizing.units import bytes_text
+from tests.sizing.checkpoint_files import laid_folders
 from tests.testbed.terminal import typed
 
 NUM_FLIPS = 1000
 
 
 def found_in(path: Path, **given: Any) -> Verification:
-    return verified(path, num_threads=2, progress=lambda _: None, **given)
+    return verify_checkpoint(path, num_threads=2, progress=lambda _: None, **given)
 
 
 def problems(path: Path, **given: Any) -> list[str]:
@@ -105,7 +115,7 @@ def cuts(path: Path, number: int) -> Iterator[str]:
 
 def test_what_was_saved_is_sound(folder: Path) -> None:
     found = found_in(folder)
-    assert found.is_sound
+    assert found.verdict == "whole"
     assert found.checked_bytes + sum(found.unchecked_bytes.values()) == found.total_bytes
     assert found.num_files == len(list(folder.iterdir()))
 
@@ -143,7 +153,7 @@ def test_checksums_find_what_files_without_checksums_hide(safetensors: Path) -> 
     known = checksums_of(*files_of(safetensors.parent), num_threads=2, progress=lambda _: None)
     last = safetensors.stat().st_size - 1
     next(flips(safetensors, [last], 1))
-    assert found_in(safetensors.parent).is_sound, "a safetensors file says nothing of its data"
+    assert found_in(safetensors.parent).verdict == "whole", "a safetensors file says nothing of its data"
     (problem,) = problems(safetensors.parent, checksums=known)
     assert problem.startswith("model.safetensors has changed since it was saved: block 0 (bytes 0 to ")
     (safetensors.parent / "new.txt").write_text("later")
@@ -171,7 +181,8 @@ def test_records_without_a_checksum_are_told_apart(tmp_path: Path) -> None:
     finally:
         torch.serialization.set_crc32_options(True)
     found = found_in(path)
-    assert found.is_sound
+    assert found.verdict == "whole"
+    assert found.unseen_bytes["rank0.pt"] > 2400
     assert found.unchecked_bytes["rank0.pt"] == found.total_bytes - found.checked_bytes > 2400
 
 
@@ -180,6 +191,35 @@ def test_a_file_that_is_missing_is_found(dcp_folder: Path, missing: str) -> None
     (dcp_folder / missing).unlink()
     (problem,) = problems(dcp_folder)
     assert ("is missing; .metadata places" in problem) or ("without a .metadata file" in problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "verdict", "said"),
+    [
+        (bytes, "damaged", "has zeros where 3 of 3 items should begin"),
+        (os.urandom, "not judged", "has 3 of 3 items in a form that torch DCP does not write"),
+    ],
+)
+def test_a_data_file_of_dcp_without_its_items_is_not_whole(
+    dcp_folder: Path, content: Callable[[int], bytes], verdict: str, said: str
+) -> None:
+    data = dcp_folder / "__0_0.distcp"
+    data.write_bytes(content(data.stat().st_size))
+    found = found_in(dcp_folder)
+    assert found.verdict == verdict
+    sentences = [each.problem for each in found.damage] + [each.reason for each in found.not_judged]
+    assert len(sentences) == 1
+    assert said in sentences[0]
+
+
+def test_a_data_file_that_no_metadata_names_is_a_doubt(dcp_folder: Path) -> None:
+    """As more ranks have left it in the same folder."""
+    (dcp_folder / "__1_0.distcp").write_bytes((dcp_folder / "__0_0.distcp").read_bytes())
+    found = found_in(dcp_folder)
+    assert (found.verdict, [each.file for each in found.not_judged]) == ("not judged", ["__1_0.distcp"])
+    contents = contents_of(dcp_folder)
+    assert contents.disk_bytes == sum((dcp_folder / name).stat().st_size for name in (".metadata", "__0_0.distcp"))
+    assert any("not counted: __1_0.distcp" in note for note in contents.notes)
 
 
 def test_an_item_of_dcp_that_has_changed_is_named(dcp_folder: Path) -> None:
@@ -206,7 +246,8 @@ def test_no_pickle_runs(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "ran"),)
 
     torch.save({"w": torch.ones(3), "evil": Touch()}, tmp_path / "a.pt")
-    assert found_in(tmp_path / "a.pt").is_sound, "what it names is not its files' concern"
+    (unjudged,) = found_in(tmp_path / "a.pt").not_judged
+    assert "has a pickle that is not read" in unjudged.reason
     assert not (tmp_path / "ran").exists()
 
 
@@ -224,7 +265,7 @@ def test_at_the_terminal(torch_file: Path, tmp_path: Path) -> None:
     folder, kept = torch_file.parent, tmp_path / "checksums.json"
     done = typed(main, "ckpt-bench", "verify", str(folder), "--write-checksums", str(kept))
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"{folder}: whole and readable.")
-    assert "No checksum vouches for" in done.stdout
+    assert "of headers and padding have none. After a save, --write-checksums FILE" in done.stdout
     assert read_checksums(kept).files.keys() == {"rank0.pt"}
 
     done = typed(main, "ckpt-bench", "verify", str(folder), "--checksums", str(kept))
@@ -258,8 +299,8 @@ def test_what_cannot_be_verified_is_said(tmp_path: Path, arguments: list[str], s
 def test_a_large_record_is_checked_in_pieces_and_small_ones_are_read_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_STRETCH_BYTES", 3000)
-    monkeypatch.setattr(reading, "_BLOCK_BYTES", 700)
+    monkeypatch.setattr(file_regions, "_STRETCH_BYTES", 3000)
+    monkeypatch.setattr(file_regions, "_BLOCK_BYTES", 700)
     content = os.urandom(10_000)
     path = tmp_path / "records"
     path.write_bytes(content)
@@ -268,7 +309,9 @@ def test_a_large_record_is_checked_in_pieces_and_small_ones_are_read_together(
         Region(path, begin, end - begin, f"part {begin}", "crc32", f"{zlib.crc32(content[begin:end]):08x}")
         for begin, end in ends
     ]
-    assert [(s[0].offset, s[-1].end) for s in reading.stretches(p for r in regions for p in reading.pieces(r))] == [
+    assert [
+        (s[0].offset, s[-1].end) for s in file_regions.stretches(p for r in regions for p in file_regions.pieces(r))
+    ] == [
         (0, 20),
         (20, 3020),
         (3020, 6020),
@@ -288,4 +331,247 @@ def test_a_large_record_is_checked_in_pieces_and_small_ones_are_read_together(
 
 
 def damage_of(regions: list[Region]) -> list[str]:
-    return [found.sentence for found in reading.damage_in(regions, num_threads=3, progress=lambda _: None)]
+    return [found.sentence for found in file_regions.damage_in(regions, num_threads=3, progress=lambda _: None)]
+
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "Trainer": lambda folder: laid_folders.trainer(folder / "checkpoint-2", num_ranks=2),
+    "accelerate": lambda folder: laid_folders.accelerate(folder / "checkpoint_2", num_ranks=2),
+    "ZeRO-1": lambda folder: laid_folders.deepspeed(folder / "global_step2", stage=1),
+    "ZeRO-3": lambda folder: laid_folders.deepspeed(folder / "global_step2", stage=3),
+    "Lightning": lambda folder: laid_folders.lightning(folder / "step=2.ckpt", step=2).parent,
+    "script": lambda folder: laid_folders.script(folder / "ckpt_2.pt").parent,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
+    found = found_in(KINDS[kind](tmp_path / "run"))
+    assert (found.verdict, found.damage, found.not_judged) == ("whole", (), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("Trainer", "optimizer.pt"),
+        ("Trainer", "model.safetensors"),
+        ("Trainer", "scheduler.pt"),
+        ("Trainer", "trainer_state.json"),
+        ("Trainer", "rng_state_0.pth"),
+        ("Trainer", "rng_state_1.pth"),
+        ("accelerate", "model.safetensors"),
+        ("accelerate", "optimizer.bin"),
+        ("accelerate", "random_states_0.pkl"),
+        *(
+            (f"ZeRO-{stage}", f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
+            for rank in (0, 1)
+            for stage in (1, 3)
+        ),
+        ("ZeRO-1", "mp_rank_00_model_states.pt"),
+        ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
+    ],
+)
+def test_a_file_that_a_trainer_must_have_saved_is_missed(tmp_path: Path, kind: str, missing: str) -> None:
+    folder = KINDS[kind](tmp_path)
+    (folder / missing).unlink()
+    found = found_in(folder)
+    assert found.verdict == "damaged"
+    assert [damage.file for damage in found.damage] == [missing]
+
+
+def test_what_other_saves_of_the_run_have_and_this_one_has_not_is_a_doubt(tmp_path: Path) -> None:
+    folders = [laid_folders.accelerate(tmp_path / f"checkpoint_{save}", num_ranks=2) for save in range(3)]
+    (folders[1] / "random_states_1.pkl").unlink()
+    found = found_in(folders[1])
+    (doubt,) = found.not_judged
+    assert (found.verdict, doubt.file) == ("not judged", "random_states_1.pkl")
+    assert "the saves beside it have one (checkpoint_0 and 1 more)" in doubt.reason
+    assert found_in(folders[0]).verdict == "whole"
+
+
+def test_an_unfinished_save_is_seen_in_the_folder_of_its_run(tmp_path: Path) -> None:
+    folders = [laid_folders.trainer(tmp_path / f"checkpoint-{step}") for step in (2, 4, 6)]
+    assert found_in(tmp_path).verdict == "whole"
+    for path in folders[-1].iterdir():
+        if path.name != "model.safetensors":
+            path.unlink()
+    found = found_in(tmp_path)
+    assert found.verdict == "not judged"
+    assert "checkpoint-6/optimizer.pt" in {doubt.file for doubt in found.not_judged}
+
+
+def test_the_newest_save_that_deepspeed_notes_must_be_there(tmp_path: Path) -> None:
+    laid_folders.deepspeed(tmp_path / "global_step2", stage=1)
+    (tmp_path / "latest").write_text("global_step2")
+    assert found_in(tmp_path).verdict == "whole"
+    (tmp_path / "latest").write_text("global_step4")
+    assert problems(tmp_path) == ["latest names global_step4 as the newest save, which is not beside it"]
+
+
+class Unknown:
+    """A class of the user's own, which the pickle of a checkpoint names."""
+
+
+def legacy(path: Path) -> None:
+    torch.save(tensors(), path, _use_new_zipfile_serialization=False)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(3 * 1024**2)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "verdict", "said"),
+    [
+        ("big.pt", sparse, "damaged", "begins with 4,096 zeros"),
+        (
+            "a.pt",
+            lambda path: path.write_bytes(hashlib.shake_128(b"x").digest(5000)),
+            "not judged",
+            "is no torch.save file",
+        ),
+        ("optimizer.bin", lambda path: path.write_bytes(b""), "damaged", "is empty"),
+        ("model.gguf", lambda path: path.write_bytes(b"GGUF\3\0\0\0" + bytes(100)), "not judged", "of no kind that is"),
+        ("old.pt", legacy, "not judged", "of an old format of torch.save"),
+        ("own.pt", lambda path: torch.save({"w": torch.ones(3), "a": Unknown()}, path), "not judged", "has a pickle"),
+        ("config.json", lambda path: path.write_text('{"a": '), "damaged", "is no JSON"),
+        ("gone.pt", lambda path: path.symlink_to("nowhere"), "damaged", "is a link to nowhere, which is not there"),
+    ],
+)
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_what_cannot_be_judged_is_not_whole(
+    tmp_path: Path, name: str, write: Callable[[Path], object], verdict: str, said: str, is_alone: bool
+) -> None:
+    """Alone, and beside a file that is whole."""
+    write(tmp_path / name)
+    if not is_alone:
+        torch.save(tensors(), tmp_path / "whole.pt")
+    found = found_in(tmp_path)
+    assert found.verdict == verdict
+    said_of = {one.file: one.problem for one in found.damage} | {one.file: one.reason for one in found.not_judged}
+    assert said in said_of[name]
+    assert said_of.keys() <= {name, "."}
+    done = typed(main, "ckpt-bench", "verify", str(tmp_path), "--json")
+    assert done.returncode == {"damaged": 1, "not judged": 3}[verdict]
+    assert json.loads(done.stdout)["verdict"] == verdict
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"])
+def test_a_file_of_zeros_in_the_place_of_state_is_damage(tmp_path: Path, name: str) -> None:
+    is_trainer = name == "optimizer.pt"
+    folder = KINDS["Trainer" if is_trainer else "ZeRO-1"](tmp_path)
+    (folder / name).write_bytes(bytes((folder / name).stat().st_size))
+    found = found_in(folder)
+    assert [damage.file for damage in found.damage] == [name]
+
+
+def test_texts_are_no_checkpoint(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.txt").write_text("words " * number)
+    found = found_in(tmp_path)
+    assert (found.verdict, found.not_judged[0].reason) == (
+        "not judged",
+        "holds no file of a checkpoint that is known",
+    )
+    done = typed(main, "ckpt-bench", "verify", str(tmp_path))
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[:2] == [
+        f"{tmp_path}: NOT JUDGED, for 1 reason; nothing is found wrong.",
+        "not judged: the folder holds no file of a checkpoint that is known",
+    ]
+    assert done.stdout.splitlines()[2].startswith("Read 20 files, ")
+    known = checksums_of(*files_of(tmp_path), num_threads=1, progress=lambda _: None)
+    assert found_in(tmp_path, checksums=known).verdict == "whole", "checksums of the save vouch for any file"
+
+
+def test_the_verdict_and_the_last_line_name_the_same_bytes_without_a_checksum(tmp_path: Path) -> None:
+    folder = KINDS["Trainer"](tmp_path / "run")
+    found = found_in(folder)
+    done = typed(main, "ckpt-bench", "verify", str(folder))
+    first, last = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+    content = sum(found.unseen_bytes.values())
+    frame = sum(found.unchecked_bytes.values()) - content
+    assert found.checked_bytes + content + frame == found.total_bytes
+    assert f"no checksum vouches for {bytes_text(content)} of content" in first
+    assert last.startswith(
+        f"Checksums vouch for {bytes_text(found.checked_bytes)}; {bytes_text(content)} of content and "
+        f"{bytes_text(frame)} of headers and padding have none."
+    )
+
+
+def without(path: Path, *keys: str) -> None:
+    """Save a torch.save file again without what some of its keys say, at any depth of dicts."""
+    content = torch.load(path, weights_only=False)
+    for part in (content, content.get("optimizer_state_dict", {})):
+        for key in keys:
+            part.pop(key, None)
+    torch.save(content, path)
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_the_last_shard_of_deepspeed_is_missed_by_what_any_other_file_says(tmp_path: Path, stage: int) -> None:
+    folder = laid_folders.deepspeed(tmp_path / "global_step2", stage=stage, num_ranks=3)
+    for path in folder.glob("*rank_2_mp*"):
+        path.unlink()
+    for path in folder.glob("*model_states.pt"):
+        without(path, "dp_world_size", "mp_world_size")
+    missing = {"bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt"} | (
+        {"zero_pp_rank_2_mp_rank_00_model_states.pt"} if stage == 3 else set()
+    )
+    found = found_in(folder)
+    assert found.verdict == "damaged"
+    assert {damage.file for damage in found.damage} == missing
+    assert set(contents_of(folder).missing_files) == missing
+
+
+def test_shards_of_which_no_file_says_how_many_there_were_are_not_judged(tmp_path: Path) -> None:
+    folder = laid_folders.deepspeed(tmp_path / "global_step2", stage=1, num_ranks=3)
+    for path in folder.iterdir():
+        without(path, "dp_world_size", "mp_world_size", "partition_count")
+    for lost in (None, "bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt"):
+        if lost:
+            (folder / lost).unlink()
+        found = found_in(folder)
+        (doubt,) = found.not_judged
+        assert (found.verdict, doubt.file) == ("not judged", ".")
+        assert doubt.reason == f"holds shards of {2 if lost else 3} data ranks, and no file says how many there were"
+        assert f"Folder . {doubt.reason}: the last may be missing" in contents_of(folder).notes
+
+
+@pytest.mark.parametrize("pipeline", [1, 2])
+def test_the_last_rank_of_megatron_is_missed_by_the_arguments_that_others_keep(tmp_path: Path, pipeline: int) -> None:
+    folder = laid_folders.megatron(tmp_path / "iter_0000002", tensor=2, pipeline=pipeline)
+    assert found_in(folder).verdict == "whole"
+    lost = folder / ("mp_rank_01_001" if pipeline == 2 else "mp_rank_01") / "model_optim_rng.pt"
+    lost.unlink()
+    if pipeline == 2:
+        (folder / "mp_rank_00_001" / "model_optim_rng.pt").unlink()
+    found = found_in(folder)
+    assert found.verdict == "damaged"
+    assert str(lost.relative_to(folder)) in {damage.file for damage in found.damage}
+    assert str(lost.relative_to(folder)) in contents_of(folder).missing_files
+
+
+def test_what_no_checksum_vouches_for_is_said_first(safetensors: Path) -> None:
+    done = typed(main, "ckpt-bench", "verify", str(safetensors.parent))
+    assert done.returncode == 0
+    size = safetensors.stat().st_size
+    assert done.stdout.splitlines()[0].startswith(
+        f"{safetensors.parent}: a change in 100 % of it cannot be seen, as no checksum vouches for {size / 1000:.3f} kB"
+    )
+
+
+def test_a_file_that_may_not_be_read_is_named(torch_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run as root, who may read any file: the system's answer is put in its place."""
+    real = Path.open
+
+    def refused(path: Path, *given: Any, **named: Any) -> Any:
+        if path == torch_file:
+            raise PermissionError(13, "Permission denied")
+        return real(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", refused)
+    found = found_in(torch_file.parent)
+    assert (found.verdict, found.not_judged[0].reason) == ("not judged", "cannot be read (Permission denied)")

@@ -5,9 +5,9 @@ import torch
 
 from io_bench.payload.inventory import Inventory, TensorSpec, inventory_of
 from io_bench.payload.payload import ResidentPayload, tensors_of
-from io_bench.payload.workload import ScenarioWorkload, SizedWorkload, scaled
+from io_bench.payload.workload import ScenarioWorkload, SizedWorkload, scale_tensors
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import manifest_of, saved_by_rank_of
+from sizing.sized_layout import manifest_of, saved_by_rank_of
 from sizing.units import bytes_text
 
 
@@ -46,16 +46,18 @@ def test_values_that_tiny_tensors_must_keep_are_made_good_by_large_ones() -> Non
         [TensorSpec("a", f"n{i}", (4,), "float32") for i in range(50)],
         TensorSpec("a", "m", (99, 9), "uint8"),
     )
-    sizes = [tensor.num_bytes for tensor in scaled([*norms, matrix], 0.25)]
+    sizes = [tensor.num_bytes for tensor in scale_tensors([*norms, matrix], 0.25)]
     assert sizes[:50] == [4] * 50
-    smaller = list(scaled([*norms, *norms, matrix], 0.01))
+    smaller = list(scale_tensors([*norms, *norms, matrix], 0.01))
     assert all(tensor.num_bytes for tensor in smaller)
 
 
 def test_scaling_by_one_changes_nothing_and_every_tensor_keeps_a_value() -> None:
     tensors = inventory_of(1 << 20).tensors
-    assert tuple(scaled(tensors, 1.0)) == tensors
-    tiny = Inventory(tuple(scaled([TensorSpec("a", "s", (), "float32"), TensorSpec("a", "e", (0, 3), "uint8")], 0.1)))
+    assert tuple(scale_tensors(tensors, 1.0)) == tensors
+    tiny = Inventory(
+        tuple(scale_tensors([TensorSpec("a", "s", (), "float32"), TensorSpec("a", "e", (0, 3), "uint8")], 0.1))
+    )
     assert [tensor.shape for tensor in tiny.tensors] == [(1,), (0, 3)]
 
 
@@ -63,15 +65,15 @@ def test_fewer_ranks_than_writers_write_what_the_first_write_and_say_so() -> Non
     some = workload(0.01, tensor=2, pipeline=4)
     assert some.max_writers == 8
     of_rank = {row.rank: row.bytes for row in manifest_of(scenario(tensor=2, pipeline=4))}
-    assert some.described(3) == (
+    assert some.describe(3) == (
         f"The scenario's checkpoint has {bytes_text(sum(of_rank.values()))}, from 8 writers on 1 node. "
         "This run writes the first 3 of them (ranks 0, 1, 2 of the scenario): "
         f"{bytes_text(sum(of_rank[rank] for rank in (0, 1, 2)))} scaled by 0.01."
     )
-    assert "This run writes all of them (ranks 0, 1, 2, 3, ... of the scenario)" in some.described(8)
+    assert "This run writes all of them (ranks 0, 1, 2, 3, ... of the scenario)" in some.describe(8)
 
 
 def test_a_size_is_the_same_for_every_writer() -> None:
     sized = SizedWorkload(5 << 20)
     assert sized.inventory(0) == sized.inventory(7) == inventory_of(5 << 20)
-    assert (sized.max_writers, sized.described(3)) == (None, "")
+    assert (sized.max_writers, sized.describe(3)) == (None, "")

@@ -11,7 +11,7 @@ from io_bench.engines.torch_save import TorchSave
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
-from io_bench.target.run_files import RunFiles
+from io_bench.target.target import RunFiles
 
 
 class TorchSaveRenamed(TorchSave):

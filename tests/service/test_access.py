@@ -30,6 +30,7 @@ STATELESS = {
         "comparisons",
         "decisions",
         "clusters",
+        "imports",
         "inspections",
         "layouts",
         "manifests",

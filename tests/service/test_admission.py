@@ -16,7 +16,7 @@ from service.compute.pool import ClientCompute, ComputePool
 from service.database.tokens import NewToken, create_token
 from service.errors import ClientGone
 from service.settings import Settings
-from service.telemetry.metrics import Metrics
+from service.telemetry import Metrics
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from tests.service.computed import nap, sleep_as, wait_for

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 ATTACKER = "127.0.0.2"
 NUM_ATTACKERS = 12
 TENSORS = [{"name": f"w{n}", "shape": [1000 + n, 64], "dtype": "bf16"} for n in range(5000)]
-"""A list that takes 10 s to size: eight of them outlast what is asked beside them."""
+"""A list that takes 2 s to size, and 15 s over 2,000 ranks: eight of them outlast what is asked beside them."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def attacked(attack: Callable[[int, threading.Event], None]) -> Iterator[Callabl
 
 def test_costly_sizings_hold_up_nobody_and_end_with_their_clients(client: httpx.Client) -> None:
     def attack(number: int, over: threading.Event) -> None:
-        document = {"model": {"tensors": TENSORS}, "parallelism": {"data": 2 + number}}
+        document = {"model": {"tensors": TENSORS}, "parallelism": {"data": 2000 + number}}
         body = json.dumps(document).encode()
         head = b"POST /v1/sizings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
         with connected(str(client.base_url), host=ATTACKER) as connection:
@@ -112,3 +112,26 @@ def is_refused(address: str) -> bool:
             return b" 503 " in connection.recv(65536)
         except (TimeoutError, ConnectionResetError):
             return False
+
+
+def test_three_clients_that_ask_what_takes_long_deny_nobody_a_heavy_question(client: httpx.Client) -> None:
+    """What has had its turn becomes a job, where others wait; whoever asks less is answered meanwhile."""
+    statuses: list[int] = []
+
+    def attack(number: int) -> None:
+        transport = httpx.HTTPTransport(local_address=f"127.0.0.{10 + number}")
+        with httpx.Client(transport=transport, base_url=client.base_url, timeout=SECONDS_UNTIL_STUCK) as other:
+            document = {"model": {"tensors": TENSORS}, "parallelism": {"data": 4000 + number}}
+            statuses.append(other.post("/v1/sizings", json=document).status_code)
+
+    with ThreadPoolExecutor(3) as pool:
+        attacks = [pool.submit(attack, number) for number in range(3)]
+        until(
+            lambda: (
+                gauge(client, "ckpt_compute_tasks_running") == 1 and gauge(client, "ckpt_compute_tasks_waiting") == 3
+            )
+        )
+        assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
+        for each in attacks:
+            each.result()
+    assert statuses.count(202) >= 2

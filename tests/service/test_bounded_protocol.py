@@ -1,7 +1,9 @@
 """Bounds at the socket: what a client sends, keeps waiting or does not take, without a proxy in front."""
 
+import asyncio
 import re
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -16,7 +18,7 @@ import uvicorn
 from service.server import bounded_protocol
 from service.server.bounded_protocol import MAX_HEAD_BYTES, MAX_REQUESTS_AHEAD, protocol_of
 from service.settings import Settings
-from service.telemetry.metrics import REASONS_TO_END, Metrics
+from service.telemetry import REASONS_TO_END, Metrics
 from tests.service.conftest import connected, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
@@ -26,15 +28,35 @@ LARGE = b"x" * (8 * MIB)
 """More than the buffers of two sockets hold."""
 
 
+class Held:
+    """A request whose answer begins when the test says so."""
+
+    def __init__(self) -> None:
+        self.come, self.begin, self.gone = (threading.Event() for _ in range(3))
+
+
+HELD = Held()
+
+
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers at once, with much for who asks for it; never where that is asked."""
+    """Answers at once, with much for who asks for it; never, or when the test says so, where that is asked."""
+    is_held = scope["path"] == "/held"
     if scope["path"] == "/never":
         while (await receive())["type"] != "http.disconnect":
             pass
     body = LARGE if scope["path"] == "/large" else b"here"
     headers = [(b"content-length", str(len(body)).encode())]
+    while is_held and not HELD.begin.is_set():
+        HELD.come.set()
+        await asyncio.sleep(0.01)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    for _ in range(10 * is_held):  # rounds of the event loop, in which the server notices that nobody is there
+        await asyncio.sleep(0.01)
+    try:
+        await send({"type": "http.response.body", "body": body})
+    finally:
+        if is_held:
+            HELD.gone.set()
 
 
 @contextmanager
@@ -106,9 +128,14 @@ def test_a_plain_request_is_answered_and_its_connection_kept(address: str) -> No
         pytest.param([b"GET / HTTP/1.1\r\nX: ", b"y" * (4 * MAX_HEAD_BYTES)], id="one header without end"),
         pytest.param([b"GET / HTTP/1.1\r\n", b"X: y\r\n" * MAX_HEAD_BYTES], id="headers without end"),
         pytest.param([b"GET /" + b"y" * (4 * MAX_HEAD_BYTES)], id="a target without end"),
-        pytest.param([b"GET / HTTP/1.1\r\n" + b"X: yyy\r\n" * (MAX_HEAD_BYTES // 4) + b"\r\n"], id="a whole head"),
         pytest.param(
-            [b"POST /never HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n" * MAX_HEAD_BYTES],
+            [b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: yyy\r\n" * (MAX_HEAD_BYTES // 4) + b"\r\n"], id="a whole head"
+        ),
+        pytest.param(
+            [
+                b"POST /never HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+                b"X: y\r\n" * MAX_HEAD_BYTES,
+            ],
             id="trailers without end",
         ),
         pytest.param([b"\r\n" * MAX_HEAD_BYTES], id="empty lines"),
@@ -148,6 +175,53 @@ def test_what_is_no_http_is_refused_with_a_problem_document(address: str) -> Non
     assert b'"code":"invalid-http"' in answer
 
 
+@pytest.mark.parametrize(
+    ("version", "headers", "status"),
+    [
+        ("1.1", ["Host: a:80"], 200),
+        ("1.1", ["Host: [::1]:8000"], 200),
+        ("1.1", ["Host:"], 200),
+        ("1.0", [], 200),
+        ("1.1", [], 400),
+        ("1.1", ["Host: a", "host: b"], 400),
+        ("1.0", ["Host: a", "Host: a"], 400),
+        ("1.1", ["Host: a b"], 400),
+        ("1.1", ["Host: a/b"], 400),
+        ("1.1", ["Host: user@a"], 400),
+        ("1.1", ["Host: a", "Authorization: Bearer a", "Authorization: Bearer b"], 400),
+        ("1.1", ["Host: a", "Content-Type: a/b", "Content-Type: c/d"], 400),
+        ("1.1", ["Host: a", "Accept: a/b", "Accept: c/d"], 200),
+    ],
+)
+def test_what_a_proxy_may_read_in_two_ways_is_refused(
+    address: str, version: str, headers: list[str], status: int
+) -> None:
+    with closing(connected(address)) as connection:
+        connection.sendall("\r\n".join([f"GET / HTTP/{version}", *headers, "Connection: close", "", ""]).encode())
+        answer = all_from(connection)
+    assert status_of(answer) == status
+    assert status == 200 or b'"code":"invalid-http"' in answer
+
+
+def test_each_request_of_a_connection_has_its_own_host(address: str) -> None:
+    with closing(connected(address)) as connection:
+        connection.sendall(GET + GET.replace(b"Host: x", b"Connection: close\r\nHost: x"))
+        assert all_from(connection).count(b"200 OK") == 2
+
+
+def test_a_client_that_leaves_while_requests_wait_ahead_leaves_no_trace(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(connected(address)) as connection:
+        connection.sendall(GET.replace(b"/", b"/held", 1) + GET)
+        assert HELD.come.wait(SECONDS_UNTIL_STUCK)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it leaves by a reset
+    HELD.begin.set()
+    assert HELD.gone.wait(SECONDS_UNTIL_STUCK)
+    assert httpx.get(address).text == "here"  # which comes behind whatever was logged
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
 def test_requests_far_ahead_of_their_answers_close_the_connection(address: str) -> None:
     with connected(address) as connection:
         connection.sendall(GET * (MAX_REQUESTS_AHEAD - 1) + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
@@ -163,7 +237,9 @@ def test_requests_far_ahead_of_their_answers_close_the_connection(address: str) 
         pytest.param("head", b"", id="no first byte"),
         pytest.param("head", b"GET / HTTP/1.1\r\nHost", id="no last header"),
         pytest.param("head", GET + b"GET / HTTP/1.1\r\nHost", id="no last header of the second request"),
-        pytest.param("body", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1", id="no end of a body that is answered"),
+        pytest.param(
+            "body", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1", id="no end of a body that is answered"
+        ),
         pytest.param("idle", GET + b"\r\n", id="an empty line instead of a further request"),
     ],
 )
@@ -264,6 +340,7 @@ def test_a_trusted_proxy_is_many_clients() -> None:
             assert client.get("/").text == "here"
 
 
+@pytest.mark.exhaustive
 def test_no_flood_grows_the_process(tmp_path: Path) -> None:
     """Headers, requests ahead of their answers, and answers that nobody takes: 100 MiB of each are refused."""
     floods = [

@@ -7,18 +7,22 @@ import httpx
 import pytest
 
 from service.database import open_database
+from service.database.calibrations import FitRequest, select_runs
 from service.database.tables import CalibrationRunRow, RunRow
 from service_client.client import Client
 from service_client.documents import StoredCalibration
 from sizing import __version__
-from sizing.charts.calibration import calibration_chart
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.errors import InvalidInput
+from sizing.present.calibrations import calibration_chart
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration import calibrate
-from tests.service.conftest import BOTH, bearer
+from sizing.storage.measurement import BenchmarkResult
+from tests.service.conftest import BOTH, bearer, created_token, result_document
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+from tests.sizing.storage.calibration.test_agreement import slowed
 
 DATABASES = BOTH
 RUNS = [
@@ -44,6 +48,8 @@ def scenario(calibration: object) -> dict[str, Any]:
 def test_a_calibration_is_the_librarys_and_says_where_it_comes_from(server: str, stored: StoredCalibration) -> None:
     assert stored.calibration == calibrate(list(reversed(RUNS)))
     assert stored.profile == stored.calibration.profile
+    uses = (stored.calibration.inside, stored.calibration.beyond)
+    assert (stored.inside_grade, stored.beyond_grade) == tuple(use.grade for use in uses if use is not None)
     assert sorted(stored.run_ids) == [run.run_id for run in RUNS]
     assert stored.code_version == __version__
     with Client(server) as service:
@@ -71,7 +77,7 @@ def test_a_scenario_takes_a_calibration_by_its_id(client: httpx.Client, stored: 
 def test_a_trend_and_a_calibration_are_told_in_words(client: httpx.Client, stored: StoredCalibration) -> None:
     words = {"accept": "application/vnd.checkpoint-sizing.presentation+json"}
     told = client.get(f"{SYSTEM}/{stored.id}", headers=words).json()
-    assert told["title"].startswith(f"Grade {stored.grade}: engine direct, 2 runs")
+    assert told["title"].startswith(f"Grade {stored.calibration.grade_text}: engine direct, 2 runs")
     assert told["charts"] == [calibration_chart(stored.calibration)]
     trend = client.get("/v1/storage-systems/calibrated/trend", headers=words).json()
     assert trend["verdict"] == "Too few like runs to judge a rate yet."
@@ -147,6 +153,53 @@ def test_a_calibration_may_rest_on_chosen_runs(server: str, token: str, stored: 
         chosen = service.calibrate("calibrated-apart", [whole.run_id])
     assert chosen.run_ids == [whole.run_id]
     assert chosen.calibration == calibrate([whole])
+
+
+def test_runs_of_one_token_do_not_outvote_those_of_another_and_the_calibration_says_so(
+    server: str, token: str, database_url: str
+) -> None:
+    good, bad = (created_token(database_url, f"{name}-of-disputed", scope="publish") for name in ("good", "bad"))
+    with Client(server, token=token) as service:
+        service.add_storage_system("disputed")
+    with Client(server, token=good) as service:
+        for number in range(2):
+            service.publish("disputed", result(FULL_SCAN, run_id=f"disputed-good-{number}", seed=number, outliers=0))
+    with Client(server, token=bad) as service:
+        for number in range(3):
+            run = result(FULL_SCAN, run_id=f"disputed-bad-{number}", seed=number, outliers=0)
+            service.publish("disputed", slowed(run, 0.1))
+    with Client(server, token=token) as service:
+        found = service.calibrate("disputed")
+    assert sorted(found.run_ids) == ["disputed-good-0", "disputed-good-1"]
+    assert sorted(left.run_id for left in found.left_out) == [f"disputed-bad-{number}" for number in range(3)]
+    assert found.calibration.warnings[0].startswith("3 of the runs that bad-of-disputed published contradict others")
+
+
+def test_nobody_fills_the_window_of_a_calibration_alone(
+    server: str, token: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.database.calibrations.MAX_MEASUREMENTS", 4)
+    flood = created_token(database_url, "flood-of-windowed", scope="publish")
+    with Client(server, token=token) as service:
+        service.add_storage_system("flooded")
+        for number in range(2):
+            service.publish("flooded", BenchmarkResult.model_validate(result_document(f"flooded-own-{number}")))
+    with Client(server, token=flood) as service:
+        for number in range(6):
+            service.publish("flooded", BenchmarkResult.model_validate(result_document(f"flooded-{number}")))
+    database = open_database(database_url)
+    chosen = select_runs(database, "flooded", FitRequest())
+    latest = select_runs(database, "flooded", FitRequest(latest=3))
+    six = FitRequest(run_ids=[f"flooded-{number}" for number in range(6)])
+    named = select_runs(database, "flooded", six)
+    monkeypatch.setattr("service.database.calibrations.MAX_NAMED_MEASUREMENTS", 5)
+    with pytest.raises(InvalidInput, match=r"at most 5 measurements and 256\.0 MiB .*, got '6 measurements"):
+        select_runs(database, "flooded", six)
+    database.close()
+    assert [run.run_id for run in chosen.rows] == ["flooded-5", "flooded-4", "flooded-own-1", "flooded-own-0"]
+    assert set(chosen.left_out) == {f"flooded-{number}" for number in range(4)}
+    assert [run.run_id for run in latest.rows] == ["flooded-5", "flooded-4", "flooded-3"]
+    assert len(named.rows) == 6
 
 
 @pytest.mark.parametrize("named", ["x", "01a1fda6-c9fb-7539-b154-418eb9e9d223", "'; DROP TABLE runs; --"])

@@ -4,9 +4,10 @@ import httpx
 import pytest
 
 from sizing.cluster import node_catalog
+from sizing.frameworks import FRAMEWORKS
 from sizing.model import catalog, num_parameters
 from sizing.run.failure_rates import published_rates
-from sizing.training.techniques.catalog import Technique, techniques
+from sizing.training.techniques import Technique, techniques
 from sizing.validation import ValidationReport, validation
 
 
@@ -39,6 +40,13 @@ def test_techniques_are_listed_with_their_sources(client: httpx.Client) -> None:
     assert all(entry["source"] for entry in listed)
 
 
+def test_frameworks_are_listed_with_their_versions_and_sources(client: httpx.Client) -> None:
+    listed = client.get("/v1/frameworks").json()
+    assert [entry["name"] for entry in listed] == list(FRAMEWORKS)
+    assert all(entry["version"] and entry["source"] for entry in listed)
+    assert {entry["format"] for entry in listed} <= {entry["name"] for entry in client.get("/v1/formats").json()}
+
+
 def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> None:
     assert ValidationReport.model_validate(client.get("/v1/validation").json()) == validation()
 
@@ -50,6 +58,7 @@ def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> Non
         "/v1/nodes",
         "/v1/failure-rates",
         "/v1/failure-rates/rsc-1",
+        "/v1/frameworks",
         "/v1/techniques",
         "/v1/validation",
         "/v1/models/gpt2",
@@ -58,10 +67,15 @@ def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> Non
 )
 def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, path: str) -> None:
     etag = client.get(path).headers["etag"]
-    for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+    for known in (etag, etag.removeprefix("W/"), f'"other", {etag}', "*"):
         again = client.get(path, headers={"if-none-match": known})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
     assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+def test_an_answer_plain_and_compressed_share_a_tag_that_promises_no_equal_bytes(client: httpx.Client) -> None:
+    tags = {client.get("/v1/models", headers={"accept-encoding": coding}).headers["etag"] for coding in ("", "gzip")}
+    assert [tag.startswith('W/"') for tag in tags] == [True]
 
 
 @pytest.mark.parametrize(("path", "nearest"), [("/v1/models/gpt-22", "gpt2"), ("/v1/nodes/dgx-h10", "dgx-h100")])

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from sizing.checkpoint_files import contents_of
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.sized import manifest_of
+from sizing.sized_layout import manifest_of
 from tests.service.conftest import BOTH
 from tests.sizing.checkpoint_files.trained import tiny_llama
 
@@ -147,9 +147,9 @@ def test_what_cannot_be_inspected_is_refused_in_words_without_a_path(
     assert not Path("ran").exists()
 
 
-def test_an_inspection_in_words_ends_with_the_flags_that_size_a_run_like_it(client: httpx.Client) -> None:
+def test_an_inspection_in_words_ends_with_the_fields_that_size_a_run_like_it(client: httpx.Client) -> None:
     shown = client.post("/v1/inspections", json=sent("model.safetensors", SAFETENSORS), headers=WORDS).json()
     assert shown["title"] == "model.safetensors"
     assert shown["tables"][0]["rows"][0][:3] == ["weights", "bfloat16", "1"]
-    assert shown["remarks"] == ["To size a run like it: ckpt-size --parameters 64640"]
+    assert shown["remarks"] == ["To size a run like it: model.num_parameters 64640"]
     assert "The checkpoint has no optimizer state" in shown["warnings"][1]

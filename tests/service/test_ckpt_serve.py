@@ -176,6 +176,20 @@ def test_a_database_that_fails_is_one_sentence_too(terminal: Terminal, tmp_path:
     )
 
 
+@pytest.mark.parametrize("scope", ["publish", "publish-only"])
+def test_a_token_to_publish_says_for_which_storage_systems(terminal: Terminal, tmp_path: Path, scope: str) -> None:
+    database = f"sqlite:///{tmp_path}/d.sqlite3"
+    create = ("token", "create", "--scope", scope, "--database-url", database, "--name")
+    code, _, errors = terminal(*create, "none")
+    assert code == 2
+    assert f"--systems must be given with scope {scope}: give --systems scratch,home, or --systems '*' for all" in (
+        " ".join(errors.split())
+    )
+    assert [terminal(*create, name, "--systems", name)[0] for name in ("scratch", "*")] == [0, 0]
+    listed = terminal("token", "list", "--database-url", database)[1]
+    assert [line.split()[-1] for line in listed.splitlines() if scope in line] == ["scratch", "all"]
+
+
 def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:
     arguments = ("token", "create", "--name", "a", "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert terminal(*arguments)[0] == 0

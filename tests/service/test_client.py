@@ -12,18 +12,20 @@ import pytest
 from service_client.client import Client
 from service_client.errors import Refused
 from sizing.checkpoint_files.sent import REFERENCE_FILE
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from sizing.explore.decisions.decision_request import REFERENCE_DECISION
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.manifests.manifest_request import REFERENCE_MANIFEST
-from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
-from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
-from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
-from sizing.explore.stages.stages_request import REFERENCE_STAGES
-from sizing.explore.sweeps.sweep_report import SweepReport
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.explore.techniques.techniques_report import REFERENCE_TECHNIQUES
+from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.layouts.request import REFERENCE_SEARCH
+from sizing.questions.manifest.request import REFERENCE_MANIFEST
+from sizing.questions.registry import SIMULATE, SWEEP
+from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION
+from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
+from sizing.questions.simulate.request import REFERENCE_SIMULATION, ScenarioSimulation
+from sizing.questions.stages.request import REFERENCE_STAGES
+from sizing.questions.sweep.report import SweepReport
+from sizing.questions.sweep.request import REFERENCE_SWEEP
+from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
 from sizing.report import answer
 from sizing.scenario import FIRST_SCENARIO, REFERENCE_SCENARIO, scenario_from
 from sizing.validation import validation
@@ -50,6 +52,7 @@ QUESTIONS: dict[str, Any] = {
     "manifest": REFERENCE_MANIFEST,
     "manifest_csv": REFERENCE_MANIFEST,
     "inspection": REFERENCE_FILE,
+    "import_config_files": REFERENCE_IMPORT,
 }
 
 
@@ -81,7 +84,12 @@ class Calls:
 @pytest.fixture(scope="module")
 def admin(database_url: str, server: str) -> Iterator[tuple[Client, Recording]]:
     recording = Recording()
-    with Client(server, token=created_token(database_url, "client", scope="admin"), transport=recording) as client:
+    with Client(
+        server,
+        token=created_token(database_url, "client", scope="admin"),
+        transport=recording,
+        seconds_to_answer=SECONDS_UNTIL_STUCK,
+    ) as client:
         yield client, recording
 
 
@@ -89,6 +97,8 @@ def ask_everything(client: Calls) -> None:
     """Every question, every catalog, and the whole life of what is stored."""
     for name, question in QUESTIONS.items():
         getattr(client, name)(question)
+    assert client.ask(SWEEP, REFERENCE_SWEEP) == client.sweep(REFERENCE_SWEEP)
+    assert client.ask_csv(SWEEP, REFERENCE_SWEEP) == client.sweep_csv(REFERENCE_SWEEP)
     for many, one in (
         ("models", "model"),
         ("nodes", "node"),
@@ -105,6 +115,7 @@ def ask_everything(client: Calls) -> None:
     assert SYSTEM in [found.name for found in client.storage_systems()]
     assert client.whoami().name == "client"
     assert "torch-dist" in {saved_as.name for saved_as in client.formats()}
+    assert "megatron" in {framework.name for framework in client.frameworks()}
     assert client.publish(SYSTEM, RUN)
     assert [run.run_id for run in client.runs(SYSTEM, engine=RUN.measurements[0].engine)] == [RUN.run_id]
     assert client.result(SYSTEM, RUN.run_id) == RUN
@@ -171,7 +182,7 @@ def _is_of(path: str, template: str) -> bool:
 def test_questions_are_taken_as_types_too(admin: tuple[Client, Recording]) -> None:
     client, _ = admin
     question = ScenarioSimulation.model_validate(REFERENCE_SIMULATION)
-    assert client.simulation(question) == simulated(question)
+    assert client.simulation(question) == SIMULATE.answer(question)
     heading, *rows = csv.reader(client.sweep_csv(REFERENCE_SWEEP).splitlines())
     report = client.sweep(REFERENCE_SWEEP)
     assert (heading, len(rows)) == (report.columns, report.num_rows)

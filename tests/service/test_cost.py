@@ -1,15 +1,16 @@
 """What a sizing costs is known before it runs: what is costly goes elsewhere, what is usual does not."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from service.answers.cost import MAX_HOLDINGS, MAX_LAYOUT_CHARACTERS, is_costly, num_holdings
+from service.answers.quick import MAX_HOLDINGS, MAX_LAYOUT_CHARACTERS, is_costly, num_holdings
 from sizing.errors import InvalidInput
 from sizing.model.catalog import catalog
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from sizing.sized import layout_text
+from sizing.sized_layout import layout_text
 
 UNLIKE = [1 + (stage * 7 % 5) for stage in range(1024)]
 """Layers by stage, none with as many as its neighbour."""
@@ -72,3 +73,56 @@ def test_what_is_refused_costs_nothing() -> None:
     assert num_holdings(scenario_from(short)) == 0
     with pytest.raises(InvalidInput):
         answer(scenario_from(short))
+
+
+MANY_EXPERTS = {
+    "family": "mixtral",
+    "num_layers": 10_000,
+    "hidden_size": 64,
+    "num_attention_heads": 1,
+    "vocab_size": 1000,
+    "ffn_hidden_size": 64,
+    "num_experts": 64,
+    "num_experts_per_token": 2,
+}
+
+
+@pytest.mark.parametrize("format_name", ["torch-dist", "fsdp-dtensor"])
+def test_ranks_count_where_a_format_walks_over_them(format_name: str) -> None:
+    asked = {
+        "model": {"preset": "deepseek-v3"},
+        "parallelism": {"data": 98_304},
+        "training": {"framework": "megatron", "distributed_optimizer": True},
+        "checkpoint": {"format": format_name},
+    }
+    assert is_for_others(asked)
+    assert not is_for_others(asked | {"checkpoint": {"format": "megatron"}})
+    assert not is_for_others(asked | {"parallelism": {"tensor": 8, "pipeline": 16, "data": 1024}})
+    few = {"data": 64}
+    assert is_for_others(asked | {"parallelism": few, "checkpoint": {"restore_parallelism": asked["parallelism"]}})
+
+
+@pytest.mark.parametrize(("framework", "format_name"), [("fsdp2", "fsdp-sharded"), ("deepspeed", "deepspeed")])
+def test_ranks_count_where_each_has_a_file(framework: str, format_name: str) -> None:
+    asked = {"model": {"preset": "gpt2"}, "training": {"framework": framework}, "checkpoint": {"format": format_name}}
+    assert not is_for_others(asked | {"parallelism": {"data": 131_072}})
+    assert is_for_others(asked | {"parallelism": {"data": 151_000}})
+    restored = {"format": format_name, "restore_parallelism": {"data": 151_000}}
+    assert is_for_others(asked | {"parallelism": {"data": 64}, "checkpoint": restored})
+
+
+def test_more_ranks_than_a_format_walks_over_are_refused_before_there_is_an_array_of_them() -> None:
+    asked = {
+        "model": {"architecture": MANY_EXPERTS},
+        "parallelism": {"pipeline": 10, "data": 999_000},
+        "training": {"framework": "megatron"},
+        "checkpoint": {"format": "torch-dist"},
+    }
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match="at most 4,000,000 ranks in format torch-dist"):
+            answer(scenario_from(asked))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 1024**2, "an array over the ranks of one stage has 8 MB"

@@ -42,9 +42,10 @@ def checked(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_compose_file_is_one() -> None:
-    for name in ("compose.yaml", "compose.login.yaml"):
-        checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / name))
+    files = [str(DEPLOY / name) for name in ("compose.yaml", "compose.login.yaml")]
+    checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files)
 
 
 def test_the_file_for_logins_changes_services_and_networks_that_there_are() -> None:
@@ -61,9 +62,26 @@ def test_the_settings_of_a_login_in_the_guide_are_some() -> None:
     assert given <= VARIABLES
 
 
+@pytest.mark.long
 def test_the_kubernetes_manifests_are_some() -> None:
     manifests = [str(DEPLOY / "kubernetes" / name) for name in ("service.yaml", "contract-job.yaml")]
     checked("kubernetes_validate", "--strict", *manifests)
+
+
+def test_limits_of_memory_hold_all_processes_that_the_settings_start() -> None:
+    (service,) = KUBERNETES[0]["spec"]["template"]["spec"]["containers"]
+    compose = COMPOSE["services"]["service"]
+    unit = (DEPLOY / "systemd" / "ckpt-serve.service").read_text()
+    (command,), (max_memory,) = (re.findall(rf"^{key}=(.+)$", unit, re.MULTILINE) for key in ("ExecStart", "MemoryMax"))
+    limits = [
+        (service["args"], service["resources"]["limits"]["memory"]),
+        (compose["command"], compose["deploy"]["resources"]["limits"]["memory"]),
+        (command.split()[1:], max_memory),
+    ]
+    for arguments, limit in limits:
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        settings = Settings(**{flag.removeprefix("--").replace("-", "_"): value for flag, value in given.items()})
+        assert settings.max_memory_bytes == int(limit.rstrip("GgiB")) * 1024**3, (arguments, limit)
 
 
 def test_an_upgrade_migrates_with_the_image_and_the_database_of_the_service(terminal: Terminal, tmp_path: Path) -> None:

@@ -8,27 +8,27 @@ from typing import Any
 import httpx
 import pytest
 
-from sizing.explore.clusters.cluster_answer import answer_cluster
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.comparison import compare
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.layouts.ranking import find_layouts
-from sizing.explore.rematerializations.rematerialization import rematerialization
-from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
-from sizing.explore.requirements.solver import requirements
-from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
-from sizing.explore.sensitivities.sensitivity import sensitivity
-from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
-from sizing.explore.stages.stages import stages
-from sizing.explore.stages.stages_request import REFERENCE_STAGES
-from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.explore.techniques.techniques_report import (
-    REFERENCE_TECHNIQUES,
-    techniques_of,
-    techniques_request_from,
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from sizing.questions.layouts.request import REFERENCE_SEARCH
+from sizing.questions.registry import (
+    CLUSTER,
+    COMPARE,
+    LAYOUTS,
+    REMATERIALIZE,
+    REQUIRE,
+    SENSITIVITY,
+    SIMULATE,
+    STAGES,
+    SWEEP,
+    TECHNIQUES,
 )
+from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION
+from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
+from sizing.questions.simulate.request import REFERENCE_SIMULATION, ScenarioSimulation
+from sizing.questions.stages.request import REFERENCE_STAGES
+from sizing.questions.sweep.request import REFERENCE_SWEEP
+from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -40,58 +40,58 @@ LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
 def test_requirements_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
     assert found.status_code == 200
-    assert found.json() == requirements(REFERENCE_SCENARIO).model_dump(mode="json")
+    assert found.json() == REQUIRE.answer(REFERENCE_SCENARIO).model_dump(mode="json")
 
 
 def test_a_cluster_is_that_of_the_library(client: httpx.Client) -> None:
     question = REFERENCE_CLUSTER | {"horizon_seconds": "1d"}
     found = client.post("/v1/clusters", json=question)
     assert found.status_code == 200
-    assert found.json() == answer_cluster(question).model_dump(mode="json")
+    assert found.json() == CLUSTER.answer(question).model_dump(mode="json")
 
 
 def test_a_comparison_is_that_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/comparisons", json=REFERENCE_COMPARISON)
     assert found.status_code == 200
-    assert found.json() == compare(REFERENCE_COMPARISON).model_dump(mode="json")
+    assert found.json() == COMPARE.answer(REFERENCE_COMPARISON).model_dump(mode="json")
 
 
 def test_layers_to_compute_again_are_those_of_the_library(client: httpx.Client) -> None:
     question = REFERENCE_REMATERIALIZATION | {"gpu_memory_bytes": "70 GB"}
     found = client.post("/v1/rematerializations", json=question)
     assert found.status_code == 200, found.text
-    assert found.json() == rematerialization(question).model_dump(mode="json")
+    assert found.json() == REMATERIALIZE.answer(question).model_dump(mode="json")
 
 
 def test_stages_on_unlike_nodes_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/stages", json=REFERENCE_STAGES)
     assert found.status_code == 200, found.text
-    assert found.json() == stages(REFERENCE_STAGES).model_dump(mode="json")
+    assert found.json() == STAGES.answer(REFERENCE_STAGES).model_dump(mode="json")
 
 
 def test_layouts_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/layouts", json=REFERENCE_SEARCH)
     assert found.status_code == 200
-    assert found.json() == find_layouts(REFERENCE_SEARCH).model_dump(mode="json")
+    assert found.json() == LAYOUTS.answer(REFERENCE_SEARCH).model_dump(mode="json")
 
 
 def test_sensitivities_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/sensitivities", json=REFERENCE_SENSITIVITY)
     assert found.status_code == 200
-    assert found.json() == sensitivity(REFERENCE_SENSITIVITY).model_dump(mode="json")
+    assert found.json() == SENSITIVITY.answer(REFERENCE_SENSITIVITY).model_dump(mode="json")
 
 
 def test_effects_of_techniques_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/techniques", json=REFERENCE_TECHNIQUES)
     assert found.status_code == 200
-    expected = techniques_of(techniques_request_from(REFERENCE_TECHNIQUES))
+    expected = TECHNIQUES.answer(REFERENCE_TECHNIQUES)
     assert found.json() == expected.model_dump(mode="json")
 
 
 def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/simulations", json=REFERENCE_SIMULATION)
     assert found.status_code == 200
-    expected = simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION))
+    expected = SIMULATE.answer(ScenarioSimulation.model_validate(REFERENCE_SIMULATION))
     assert found.json() == expected.model_dump(mode="json")
 
 
@@ -133,6 +133,7 @@ def test_what_has_no_answer_is_refused(
     assert sentence in refused.json()["detail"]
 
 
+@pytest.mark.long
 def test_small_questions_are_answered_beside_a_large_one_which_becomes_a_job_in_time(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "3s")
     with (
@@ -156,7 +157,7 @@ def test_small_questions_are_answered_beside_a_large_one_which_becomes_a_job_in_
 
 
 def test_a_sweep_is_that_of_the_library_as_json_and_as_csv(client: httpx.Client) -> None:
-    expected = sweep(REFERENCE_SWEEP)
+    expected = SWEEP.answer(REFERENCE_SWEEP)
     found = client.post("/v1/sweeps", json=REFERENCE_SWEEP)
     assert found.json() == expected.model_dump(mode="json")
     table = client.post("/v1/sweeps", json=REFERENCE_SWEEP, headers={"accept": "text/csv"})

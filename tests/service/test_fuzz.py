@@ -107,13 +107,20 @@ def test_every_field_of_a_scenario_has_its_bounds() -> None:
 
 
 def test_each_field_at_each_bound_is_answered_or_refused(worker: ComputeWorker) -> None:
+    """Each of one scenario after the other; of all of them in the long run."""
+    values = [(path, value) for path, of_field in BOUNDS.items() for value in of_field]
+    ask(worker, [at_bounds(BASES[at % len(BASES)], {path: value}) for at, (path, value) in enumerate(values)])
+
+
+@pytest.mark.long
+def test_each_field_of_each_scenario_at_each_bound_is_answered_or_refused(worker: ComputeWorker) -> None:
     ask(
         worker,
         [at_bounds(base, {path: value}) for base in BASES for path, values in BOUNDS.items() for value in values],
     )
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_many_fields_at_their_bounds_are_answered_or_refused(worker: ComputeWorker) -> None:
     draw = random.Random(0)  # noqa: S311 - to repeat, not a secret
     documents = []

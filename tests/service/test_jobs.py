@@ -25,9 +25,8 @@ from service.errors import NotFound
 from service.settings import Settings
 from service_client.client import Client
 from service_client.errors import Refused
-from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
-from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.questions.simulate.request import REFERENCE_SIMULATION
+from sizing.questions.sweep.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import bearer, new_database_url, serving
 from tests.service.test_compute import has_ended
@@ -68,6 +67,27 @@ def computing(pid: int) -> set[int]:
     return {child.pid for child in beside if any("spawn_main" in word for word in child.cmdline())}
 
 
+NO_FIT = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
+TOO_MANY = REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "100y"}
+
+
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}),
+        ("/v1/simulations", {"scenario": NO_FIT}),
+        ("/v1/simulations", TOO_MANY),
+        ("/v1/sizings", NO_FIT),
+        ("/v1/requirements", NO_FIT),
+        ("/v1/sensitivities", {"scenario": NO_FIT}),
+    ],
+)
+def test_a_question_that_is_refused_becomes_no_job(client: httpx.Client, path: str, question: Any) -> None:
+    now, later = client.post(path, json=question), client.post(path, json=question, headers=ASYNC)
+    assert (later.status_code, later.json()) == (now.status_code, now.json())
+    assert later.status_code == 422
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
     return new_database_url(request.param, tmp_path, start_postgresql)
@@ -92,9 +112,9 @@ def test_the_result_is_what_the_question_answers_at_once(client: httpx.Client) -
 def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(client: httpx.Client) -> None:
     refused = client.post("/v1/sweeps", json={"scenario": REFERENCE_SCENARIO, "objectives": ["x"]}, headers=ASYNC)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
-    unanswerable = {"scenario": {"model": {"preset": "gpt2"}}}
-    at_once = client.post("/v1/simulations", json=unanswerable)
-    job = asked(client, "/v1/simulations", unanswerable)
+    unanswerable = {"scenario": NO_FIT}
+    at_once = client.post("/v1/techniques", json=unanswerable)
+    job = asked(client, "/v1/techniques", unanswerable)
     assert in_state(client, job, "failed")["detail"] == at_once.json()["detail"]
     later = client.get(f"{job}/result")
     assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())
@@ -149,14 +169,12 @@ def test_what_takes_too_long_to_wait_for_becomes_a_job_by_itself(tmp_path: Path)
         httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
         Client(address, seconds_to_answer=SECONDS_UNTIL_STUCK) as waiting,
     ):
-        for path, question in (("/v1/sweeps", REFERENCE_SWEEP), ("/v1/sizings", UNLIKE_STAGES)):
-            accepted = client.post(path, json=question, headers=CSV)
-            assert (accepted.status_code, accepted.content) == (202, b"")
-            assert "preference-applied" not in accepted.headers
-            job = accepted.headers["location"]
-            assert in_state(client, job, "done")["progress_fraction"] == 1
-            assert client.get(f"{job}/result").headers["content-type"].startswith("text/csv")
-        assert waiting.sweep(REFERENCE_SWEEP) == sweep(REFERENCE_SWEEP)
+        accepted = client.post("/v1/sizings", json=UNLIKE_STAGES, headers=CSV)
+        assert (accepted.status_code, accepted.content) == (202, b"")
+        assert "preference-applied" not in accepted.headers
+        job = accepted.headers["location"]
+        assert in_state(client, job, "done")["progress_fraction"] == 1
+        assert client.get(f"{job}/result").headers["content-type"].startswith("text/csv")
         assert waiting.sweep_csv(REFERENCE_SWEEP).startswith("checkpoint.interval_seconds,")
         with pytest.raises(Refused, match="must have a write bandwidth"):
             waiting.simulation({"scenario": {"model": {"preset": "gpt2"}}})

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.answers import kept
-from service.answers.kept import KeptAnswers
 from service.app import create_app
-from service.compute.sizings import Sizings
+from service.compute import sizings
+from service.compute.sizings import AnswerCache, Sizings
 from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
 
 
 def test_those_not_asked_for_longest_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_KEPT_BYTES", 40)
-    answers = KeptAnswers()
+    monkeypatch.setattr(sizings, "MAX_CACHED_BYTES", 40)
+    answers = AnswerCache()
     for question in (b"1", b"2", b"3"):
         answers.keep(question, b"answer" + question + b"____")
     assert answers.get(b"1") == b"answer1____"
@@ -28,21 +27,21 @@ def test_those_not_asked_for_longest_give_way(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_large_one_is_not_kept() -> None:
-    answers = KeptAnswers()
+    answers = AnswerCache()
     answers.keep(b"small", b"1")
-    answers.keep(b"large", bytes(kept.MAX_ONE_BYTES))
+    answers.keep(b"large", bytes(sizings.MAX_ONE_BYTES))
     assert (answers.get(b"small"), answers.get(b"large")) == (b"1", None)
 
 
 def test_a_question_is_computed_once_word_for_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     computed = []
-    answered = Sizings.answered
+    answered = Sizings.answer
 
-    async def counted(sizings: Sizings, *arguments: Any) -> bytes:
+    async def counted(sizings: Sizings, *arguments: Any, **settings: Any) -> bytes:
         computed.append(arguments)
-        return await answered(sizings, *arguments)
+        return await answered(sizings, *arguments, **settings)
 
-    monkeypatch.setattr(Sizings, "answered", counted)
+    monkeypatch.setattr(Sizings, "answer", counted)
     document, other = (json.dumps(REFERENCE_SCENARIO | {"retention": {"keep_last": kept}}) for kept in (7, 8))
     headers = {"Content-Type": "application/json"}
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:

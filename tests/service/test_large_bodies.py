@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.errors import InvalidJson, explained
-from service.http.json_bodies import MAX_BYTES_AT_ONCE, MAX_FIELDS_OF_AN_OBJECT, MAX_VALUES, parse_json
+from service.http.bodies import MAX_BYTES_AT_ONCE, MAX_FIELDS_OF_AN_OBJECT, MAX_VALUES, parse_json
 from service.routes.json_route import JsonRoute
 from service.settings import Settings
 from tests.service.conftest import result_document
@@ -66,7 +66,7 @@ READS_A_RESULT = """
 import json, resource, sys
 from pathlib import Path
 from service.errors import validated
-from service.http.json_bodies import parse_json
+from service.http.bodies import parse_json
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

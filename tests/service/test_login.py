@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from service.access.sessions import SECONDS_TO_LOG_IN
 from service.app import create_app
 from service.database.audit import AuditFilter, list_audit_log
-from service.database.tables import TokenRow
+from service.database.tables import Base, TokenRow
 from service.database.tokens import NewToken, create_token, revoke_token
 from service.settings import Settings
 from sizing.errors import InvalidInput
@@ -35,16 +35,25 @@ KEYS = ("of-the-tests-" * 3, "an-earlier-one-" * 3)
 _codes = itertools.count()
 
 
-@pytest.fixture
-def provider() -> Iterator[MisleadingProvider]:
+@pytest.fixture(scope="module")
+def provider_of_module() -> Iterator[MisleadingProvider]:
     with misleading_provider() as made:
         yield made
 
 
 @pytest.fixture
-def settings(provider: MisleadingProvider, tmp_path: Path) -> Settings:
+def provider(provider_of_module: MisleadingProvider) -> MisleadingProvider:
+    """The provider, which says the truth until a test makes it lie."""
+    provider_of_module.reset()
+    return provider_of_module
+
+
+@pytest.fixture(scope="module")
+def settings(provider_of_module: MisleadingProvider, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    provider = provider_of_module
     return Settings(
-        database_url=f"sqlite:///{tmp_path}/x.db",
+        database_url=f"sqlite:///{tmp_path_factory.mktemp('logins')}/x.db",
+        requests_per_second=0,
         public_url=PUBLIC,
         oidc_issuer=provider.issuer,
         oidc_client_id="sizing",
@@ -55,9 +64,18 @@ def settings(provider: MisleadingProvider, tmp_path: Path) -> Settings:
     )
 
 
-@pytest.fixture
-def app(settings: Settings) -> FastAPI:
+@pytest.fixture(scope="module")
+def app_of_module(settings: Settings) -> FastAPI:
     return create_app(settings)
+
+
+@pytest.fixture
+def app(app_of_module: FastAPI) -> FastAPI:
+    """The service, with nobody and nothing in its database."""
+    with app_of_module.state.database.writing() as session:
+        for table in reversed(Base.metadata.sorted_tables):
+            session.execute(table.delete())
+    return app_of_module
 
 
 @pytest.fixture
@@ -338,9 +356,11 @@ def test_a_provider_that_names_itself_otherwise_is_not_asked(browser: TestClient
 
 
 def test_a_provider_that_fails_is_named_and_tokens_and_sessions_go_on(
-    app: FastAPI, browser: TestClient, provider: MisleadingProvider
+    settings: Settings, provider: MisleadingProvider
 ) -> None:
-    log_in(browser, provider)
+    app = create_app(settings)  # which has counted nothing yet
+    browser = visiting(app)
+    log_in(browser, provider, sub="subject-of-bob", preferred_username="bob")
     given = begun(browser, provider)
     provider.is_broken = True
     for answer in (browser.post("/session/login", json={}), browser.post("/session", json=given)):
@@ -348,8 +368,8 @@ def test_a_provider_that_fails_is_named_and_tokens_and_sessions_go_on(
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
         assert sentence.startswith(f"the provider {provider.issuer} does not answer as it should")
         assert "tokens work meanwhile" in sentence
-    assert holder(browser)["name"] == "alice"
-    token = create_token(app.state.database, NewToken(name="robot", scope="write"))
+    assert holder(browser)["name"] == "bob"
+    token = create_token(app.state.database, NewToken(name="robot of bob", scope="write"))
     with TestClient(app, base_url=PUBLIC) as program:
         assert program.post("/v1/sizings", json=REFERENCE_SCENARIO, headers=bearer(token)).status_code == 200
         counted = program.get("/metrics", headers=bearer(token)).text

@@ -17,7 +17,6 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.service.conftest import bearer, created_token, serving
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered
-from tests.testbed.browser import chromium
 from tests.testbed.oidc_provider import canaille
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="module")
-def browser(testbed_of_module: Testbed) -> Browser:
-    return testbed_of_module(chromium())
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.database import Database, open_database
-from service.database.storage_systems import system_named
+from service.database.storage_systems import find_system
 from service.database.tables import AuditRow, RunDocumentRow, RunRow, ScenarioRow, TokenRow, new_id, now
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import BOTH, bearer, gauge, result_document
@@ -47,7 +47,7 @@ def test_a_storage_system_stays_for_a_run_that_arrives_while_it_is_deleted(
 ) -> None:
     link = added(client, token, "contested")
     with other.writing() as session:
-        system, some_token = system_named(session, "contested"), session.query(TokenRow).first()
+        system, some_token = find_system(session, "contested"), session.query(TokenRow).first()
         assert some_token
         session.add(
             RunRow(
@@ -73,7 +73,7 @@ def test_a_run_for_a_storage_system_that_is_being_deleted_has_none(
 ) -> None:
     link = added(client, token, "leaving")
     with other.writing() as session:
-        session.delete(system_named(session, "leaving"))
+        session.delete(find_system(session, "leaving"))
         session.flush()
         publishing = pool.submit(client.post, f"{link}/runs", json=result_document("late"), headers=bearer(token))
         until_one_waits(client)

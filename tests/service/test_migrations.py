@@ -19,7 +19,7 @@ from service.database.audit import Actor
 from service.database.runs import RunFilter, list_runs
 from service.database.schema import _config, known_to, migrate, state_of
 from service.database.tables import Base, MeasurementRow, RunRow, TokenRow, now
-from service.database.trends import trends
+from service.database.trends import judge_trends
 from service.errors import CannotServe
 from service_client.documents import Job
 from sizing.storage.measurement import BenchmarkResult
@@ -134,7 +134,7 @@ def test_runs_of_before_take_part_in_trends_and_the_version_before_still_stores(
         (measurement,) = BenchmarkResult.model_validate(document).measurements
         found = session.execute(select(RunRow.run_id, MeasurementRow.series).join(MeasurementRow).order_by(RunRow.id))
         assert [tuple(row) for row in found] == [("run-1", series_of(measurement)), ("run-2", None), ("run-3", None)]
-    assert [[rate.run_id for rate in trend.rates] for trend in trends(database, "s")] == [["run-1"]]
+    assert [[rate.run_id for rate in trend.whole.rates] for trend in judge_trends(database, "s")] == [["run-1"]]
     assert [run.publisher for run in list_runs(database, "s", RunFilter(), limit=9, before=None)] == ["a"] * 3
 
 

@@ -93,6 +93,25 @@ def audited(client: httpx.Client, database_url: str) -> str:
     return token
 
 
+@pytest.mark.parametrize(
+    ("moment", "status"),
+    [
+        ("0001-01-01T00:00:00%2B23:59", 422),
+        ("9999-12-31T23:59:59-23:59", 422),
+        ("0001-01-01T00:00:00Z", 200),
+        ("9999-12-31T23:59:59Z", 200),
+    ],
+)
+def test_a_moment_that_has_no_date_in_utc_is_refused(
+    client: httpx.Client, database_url: str, moment: str, status: int
+) -> None:
+    headers = bearer(created_token(database_url, f"calendar {moment}", scope="admin"))
+    for bound in ("since", "before"):
+        answer = client.get(f"/v1/audit-log?{bound}={moment}", headers=headers)
+        assert answer.status_code == status
+        assert status == 200 or "must lie in the years 1 to 9999 of UTC" in answer.json()["detail"]
+
+
 def test_what_is_refused_is_not_in_the_audit_log(client: httpx.Client, token: str, database_url: str) -> None:
     admin = bearer(created_token(database_url, "auditor-2", scope="admin"))
     before = client.get("/v1/audit-log", headers=admin).json()["items"]

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service.http.constant import Constant
-from service.routes.docs import OpenApiDocument
+from service.http.etags import Constant
+from service.routes.pages import OpenApiDocument
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.descriptions import flaw_of
 from tests.service.conftest import created_token
@@ -38,13 +38,16 @@ OTHER_QUESTIONS = (
 their own has one scenario as it is."""
 
 
-@pytest.mark.long(minutes=3)
+exhaustive = pytest.mark.exhaustive(minutes=6)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("phases", "flags"),
     [
-        ("examples,fuzzing", ["--max-examples", "15"]),
-        ("coverage", ["--exclude-path-regex", OTHER_QUESTIONS]),
-        ("coverage", ["--include-path-regex", OTHER_QUESTIONS]),
+        pytest.param("examples,fuzzing", ["--max-examples", "8"], marks=exhaustive),
+        pytest.param("coverage", ["--exclude-path-regex", OTHER_QUESTIONS], marks=exhaustive),
+        pytest.param("coverage", ["--include-path-regex", OTHER_QUESTIONS], marks=exhaustive),
         ("stateful", ["--max-examples", "30"]),
     ],
 )
@@ -104,7 +107,7 @@ def test_the_document_is_made_once_and_others_are_answered_meanwhile() -> None:
 
     async def asked_twice() -> list[Constant]:
         document = OpenApiDocument(Slow())
-        asked = [asyncio.create_task(document.made()) for _ in range(2)]
+        asked = [asyncio.create_task(document.make()) for _ in range(2)]
         await asyncio.to_thread(begun.wait, SECONDS_UNTIL_STUCK)
         may_end.set()
         return await asyncio.gather(*asked)
@@ -133,7 +136,7 @@ def test_every_schema_has_one_plain_name_for_generators_of_clients(document: dic
     schemas = document["components"]["schemas"]
     assert [name for name in schemas if not re.fullmatch("[A-Za-z0-9]+", name)] == []
     assert {name: schema["title"] for name, schema in schemas.items() if schema.get("title", name) != name} == {}
-    assert {"Adapters", "GivenAdapters"} <= set(schemas)
+    assert {"Adapters", "NetworkAdapters"} <= set(schemas)
 
 
 def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> None:

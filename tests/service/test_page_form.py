@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,13 +14,11 @@ import pytest
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, typed
-from tests.testbed.browser import chromium, words
+from tests.testbed.browser import words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
-
-    from tests.conftest import Testbed
 
 INTERVAL = "checkpoint.interval_seconds"
 BANDWIDTH = "storage.profile.write_bytes_per_second"
@@ -53,11 +52,6 @@ CHOOSE_WRONG = """(field) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser(testbed_of_module: Testbed) -> Browser:
-    return testbed_of_module(chromium())
-
-
 @pytest.fixture
 def page(browser: Browser, service: Service) -> Iterator[Page]:
     """The page as a new visitor has it; fails at the end where anything was said on the console."""
@@ -76,10 +70,14 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
 
 
 DEFAULTS = {
-    "reliability.detection_seconds": "5.0 min",
+    "reliability.detection_seconds": "72.60 s",
     "targets.max_overhead_fraction": "5.00 %",
     "parallelism.context": "1",
 }
+
+
+QUESTIONS = {"requirements": "4096", "layouts": "3584", "offers": "4096", "techniques": "4096", "simulation": "4096"}
+"""With the GPUs to which one step of the slider leads."""
 
 
 def field(page: Page, path: str) -> Locator:
@@ -114,13 +112,32 @@ def drop(page: Page, text: str) -> None:
     answered(page)
 
 
+def test_config_files_become_the_scenario_and_what_is_missing_is_asked_for(page: Page, tmp_path: Path) -> None:
+    toml = '[model]\nflavor = "8B"\n[parallelism]\ntensor_parallel_degree = 2\nunheard_of = 1\n[checkpoint]\ninterval = 500\n'
+    (tmp_path / "train.toml").write_text(toml)
+    page.locator("#config-files").set_input_files(tmp_path / "train.toml")
+    page.locator("#imported-gpus").wait_for()
+    assert "parallelism.unheard_of is not known" in words(page.locator("#imported"))
+    assert scenario(page)["model"] == REFERENCE_SCENARIO["model"], "not yet taken"
+    with page.expect_response(lambda response: response.url.endswith("/v1/sizings") and response.status == 200):
+        page.locator("#imported-gpus").fill("64")
+        page.locator("#imported-gpus").dispatch_event("change")
+    answered(page)
+    taken = scenario(page)
+    assert (taken["model"], taken["parallelism"]["data"]) == ({"preset": "llama-3.1-8b"}, 32)
+    assert taken["storage"] == REFERENCE_SCENARIO["storage"]
+    assert "llama-3.1-8b" in words(page.locator("#shown"))
+
+
 def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -> None:
     paths = page.locator("#fields [data-field]").evaluate_all("(fields) => fields.map((each) => each.id)")
     assert len(paths) > 35
     for path in paths:
+        assert field(page, path).evaluate("(each) => each.labels[0].innerText") != "", path
+        assert (page.locator(f"[id='{path}-about']").text_content() or "").endswith("."), path
+    for path in paths[:: len(paths) // 6]:
         one = field(page, path)
         one.focus()
-        assert one.evaluate("(each) => each.labels[0].innerText") != "", path
         assert page.locator(f"[id='{path}-about']").inner_text().endswith("."), path
         with page.expect_response(lambda response: response.status == 422):
             one.evaluate(CHOOSE_WRONG)
@@ -130,11 +147,6 @@ def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -
         with page.expect_response(lambda response: response.status == 200):
             page.get_by_role("button", name="Start again").click()
         page.wait_for_selector("#fields:not(:has([aria-invalid]))")
-
-
-def test_a_field_that_is_left_open_shows_its_default_with_its_unit(page: Page) -> None:
-    shown = {path: field(page, path).get_attribute("placeholder") for path in DEFAULTS}
-    assert shown == DEFAULTS
 
 
 def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
@@ -150,16 +162,89 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert "tensor 8, pipeline 64, data 8" in words(page.locator("#shown"))
 
 
-@pytest.mark.parametrize(
-    ("question", "num_gpus"),
-    [("requirements", 4096), ("layouts", 3584), ("offers", 4096), ("techniques", 4096), ("simulation", 4096)],
-)
-def test_every_question_has_the_sliders_of_its_fields(page: Page, question: str, num_gpus: int) -> None:
-    asked_for(page, question)
-    for path, key, value in (("cluster.num_gpus", "ArrowRight", str(num_gpus)), (INTERVAL, "ArrowLeft", "3h")):
-        pressed(page, slider(page, path), key)
-        assert field(page, path).input_value() == value
-    assert page.locator("#problems").inner_text() == ""
+def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_said_beside_its_field(
+    page: Page,
+) -> None:
+    shown = {path: field(page, path).get_attribute("placeholder") for path in DEFAULTS}
+    assert shown == DEFAULTS
+    for path, bare, whole in ((BANDWIDTH, "120", "120 GB/s"), (INTERVAL, "4", "4h")):
+        problem = page.locator(f"[id='{path}-problem']")
+        typed(page, path, bare)
+        assert "without a unit" in problem.inner_text()
+        assert whole in problem.inner_text()
+        typed(page, path, whole)
+        assert problem.inner_text() == ""
+    typed(page, "storage.profile.read_bytes_per_second", "")
+    shown_below = words(page.locator("#shown"))
+    assert "give “Read bandwidth” or “a calibration”" in shown_below
+    assert "storage.profile.read_bytes_per_second" not in shown_below
+
+
+def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> None:
+    typed(page, INTERVAL, "2h")
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "answer"
+    assert field(page, INTERVAL).input_value() == "2h"
+    rate = field(page, "reliability.failures_per_node_day")
+    before = rate.input_value()
+    assert before
+    for mtbf, left in (("3h", ""), ("4h", ""), ("", before)):
+        typed(page, "reliability.mtbf_seconds", mtbf)
+        assert rate.input_value() == left
+    asked_for(page, "offers")
+    amount, offer = field(page, "offers.0.prices.0.amount"), page.locator("#offers fieldset fieldset").first
+    typed(page, "offers.0.prices.0.amount", "4321")
+    offer.get_by_role("button", name="Add a price").click()
+    answered(page)
+    assert amount.input_value() == "4321"
+    assert "does not count" in offer.locator("[id$='.amount-problem']").last.inner_text()
+    typed(page, "offers.0.prices.0.amount", "5432")
+    offer.get_by_role("button", name="Remove this price").last.click()
+    answered(page)
+    assert amount.input_value() == "5432"
+
+
+def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:
+    for question, num_gpus in QUESTIONS.items():
+        asked_for(page, question)
+        for path, key, value in (("cluster.num_gpus", "ArrowRight", num_gpus), (INTERVAL, "ArrowLeft", "3h")):
+            pressed(page, slider(page, path), key)
+            assert field(page, path).input_value() == value
+        assert page.locator("#problems").inner_text() == ""
+        assert field(page, BANDWIDTH).is_hidden() is (question == "offers")
+        assert field(page, "parallelism.tensor").is_hidden() is (question == "layouts")
+        if question == "layouts":
+            assert page.get_by_role("button", name="Find layouts that fit").is_hidden()
+        if question == "offers":
+            assert not page.get_by_role("group", name="Prices").is_visible()
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            page.get_by_role("button", name="Start again").click()
+        answered(page)
+    asked_for(page, "answer")
+    assert field(page, BANDWIDTH).input_value() == "273 GB/s"
+    assert field(page, "parallelism.tensor").is_visible()
+
+
+def test_the_handle_stands_below_the_point_that_it_moves(page: Page) -> None:
+    for width, interval in ((390, "1min"), (390, "7d"), (1280, "10min"), (1280, "4h")):
+        page.set_viewport_size({"width": width, "height": 900})
+        typed(page, INTERVAL, interval)
+        page.locator("figure[data-handle]").scroll_into_view_if_needed()
+        page.locator("figure[data-handle] .drawn.ready").wait_for()
+        thumb, points = page.evaluate(THUMB_AND_POINTS)
+        assert min(abs(point - thumb) for point in points) < MAX_PIXELS_ASIDE, (width, interval)
+
+
+def test_links_that_lead_nowhere_or_are_too_long_are_said(page: Page) -> None:
+    page.evaluate("location.hash = 'saved-00000000-0000-0000-0000-000000000000'")
+    page.locator("#said:not(:empty)").wait_for()
+    assert field(page, "model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
+    assert page.locator("#too-long").is_hidden()
+    incompressible = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(4000))
+    typed(page, "model", json.dumps({"model_type": incompressible}))
+    page.locator("#too-long").wait_for()
+    assert page.get_by_role("button", name="Save", exact=True).is_visible()
 
 
 def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
@@ -184,32 +269,7 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     assert "as asked: 150.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("interval", ["1min", "10min", "4h", "7d"])
-def test_the_handle_stands_below_the_point_that_it_moves(page: Page, width: int, interval: str) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    typed(page, INTERVAL, interval)
-    page.locator("figure[data-handle]").scroll_into_view_if_needed()
-    page.locator("figure[data-handle] .drawn.ready").wait_for()
-    thumb, points = page.evaluate(THUMB_AND_POINTS)
-    assert min(abs(point - thumb) for point in points) < MAX_PIXELS_ASIDE
-
-
-def test_a_question_shows_the_fields_that_it_takes(page: Page) -> None:
-    asked_for(page, "offers")
-    assert field(page, BANDWIDTH).is_hidden()
-    assert not page.get_by_role("group", name="Prices").is_visible()
-    assert field(page, "parallelism.tensor").is_visible()
-    asked_for(page, "layouts")
-    assert field(page, "parallelism.tensor").is_hidden()
-    assert page.get_by_role("button", name="Find layouts that fit").is_hidden()
-    assert field(page, "cluster.num_gpus").is_visible()
-    asked_for(page, "answer")
-    assert field(page, BANDWIDTH).input_value() == "273 GB/s"
-    assert field(page, "parallelism.tensor").is_visible()
-
-
-def test_another_model_has_a_size_and_a_layout_of_its_own(page: Page) -> None:
+def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_file(page: Page) -> None:
     assert "13.80 TB" in words(page.locator(".cards"))
     typed(page, "model", "400B")
     assert "5.600 TB" in words(page.locator(".cards"))
@@ -222,9 +282,6 @@ def test_another_model_has_a_size_and_a_layout_of_its_own(page: Page) -> None:
     typed(page, "parallelism.tensor", "8")
     typed(page, INTERVAL, "2h")
     assert field(page, "parallelism.tensor").input_value() == "8"
-
-
-def test_models_are_dropped_as_files(page: Page) -> None:
     drop(page, json.dumps({"metadata": {"total_parameters": 70_000_000_000}, "weight_map": {"a": "a.safetensors"}}))
     assert "70,000,000,000 parameters" in page.locator("#shown").inner_text()
     drop(page, json.dumps({"metadata": {"total_size": 140_000_000_000}, "weight_map": {"a": "a.safetensors"}}))
@@ -261,28 +318,6 @@ def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, ser
     link.click()
     page.wait_for_url("**/#*")
     answered(page)
-    assert field(page, INTERVAL).input_value() == "2h"
-
-
-def test_a_link_to_no_scenario_says_so(page: Page) -> None:
-    page.evaluate("location.hash = 'saved-00000000-0000-0000-0000-000000000000'")
-    page.locator("#said:not(:empty)").wait_for()
-    assert field(page, "model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
-
-
-def test_a_link_of_more_than_8_kb_offers_to_save(page: Page) -> None:
-    assert page.locator("#too-long").is_hidden()
-    incompressible = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(4000))
-    typed(page, "model", json.dumps({"model_type": incompressible}))
-    page.locator("#too-long").wait_for()
-    assert page.get_by_role("button", name="Save", exact=True).is_visible()
-
-
-def test_the_skip_link_leaves_what_was_asked(page: Page) -> None:
-    typed(page, INTERVAL, "2h")
-    page.locator(".skip").focus()
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "answer"
     assert field(page, INTERVAL).input_value() == "2h"
 
 

@@ -11,19 +11,17 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from service.routes.page import FURTHER
+from service.routes.pages import FURTHER
 from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
-from tests.testbed.browser import chromium, words
+from tests.testbed.browser import words
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, Page, Route
-
-    from tests.conftest import Testbed
 
 MAX_PIXELS_AWAY = 200
 """Of what belongs together: it is seen at once."""
@@ -37,11 +35,6 @@ EMPTY = """(inputs) => inputs.forEach((input) => {
 
 CLICK_AT_ONCE = "(boxes) => boxes.forEach((box) => box.click())"
 """Before the page has taken the first."""
-
-
-@pytest.fixture(scope="module")
-def browser(testbed_of_module: Testbed) -> Browser:
-    return testbed_of_module(chromium())
 
 
 @pytest.fixture
@@ -119,6 +112,7 @@ def test_what_changes_something_is_refused_without_a_token(
     browser: Browser, rest: httpx.Client, tmp_path: Path
 ) -> None:
     context = browser.new_context()
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
     page = visited(context, rest, "/storage-systems#page-slower")
     upload(page, json.dumps(result_document("page-nobody")), tmp_path)
     page.locator("#problems .problem").wait_for()
@@ -208,7 +202,7 @@ def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
     file = tmp_path / "model.safetensors"
     file.write_bytes(SAFETENSORS + bytes(10))
     page.get_by_label("choose a file").set_input_files(file)
-    page.get_by_text("To size a run like it: ckpt-size --parameters 64640").wait_for()
+    page.get_by_text("To size a run like it: model.num_parameters 64640").wait_for()
     page.get_by_role("button", name="Use it in the form").click()
     page.locator("#model").wait_for()
     answered(page)
@@ -221,6 +215,7 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     browser: Browser, rest: httpx.Client, tmp_path: Path
 ) -> None:
     context = browser.new_context()
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
     page = visited(context, rest, "/clusters")
     page.locator("[id='jobs.0.scenario.parallelism.tensor']").fill("-1")
     problem = page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']")
@@ -318,6 +313,7 @@ def test_earlier_changes_follow(opened: BrowserContext, rest: httpx.Client, serv
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])
 def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, width: int, scheme: Scheme) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
     said: list[str] = []
     context.on("console", lambda message: said.append(message.text))
     for path in (*FURTHER, "storage-systems#page-slower"):

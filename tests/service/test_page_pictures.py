@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from service.routes.page import FURTHER
+from service.routes.pages import FURTHER
 from tests.service.conftest import Service
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
-from tests.testbed.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-    from tests.conftest import Testbed
 
 QUESTIONS = ("answer", "requirements", "layouts", "offers", "techniques", "simulation")
 VIEWS = {f"sizing-{question}": "" for question in QUESTIONS} | {
@@ -26,11 +23,6 @@ VIEWS = {f"sizing-{question}": "" for question in QUESTIONS} | {
 WIDTHS = (390, 820, 1440)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 KEPT = Path(__file__).parents[2] / "build" / "pages"
-
-
-@pytest.fixture(scope="module")
-def browser(testbed_of_module: Testbed) -> Browser:
-    return testbed_of_module(chromium())
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +81,3 @@ def test_every_page_is_whole(
         page.close()
     context.close()
     assert said == []
-
-
-@pytest.mark.usefixtures("rest")
-def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, service: Service) -> None:
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
-    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
-    page = context.new_page()
-    for view in VIEWS:
-        shown(page, service, view)
-        assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[0], view
-    context.close()

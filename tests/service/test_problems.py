@@ -9,6 +9,7 @@ import pytest
 
 from service.errors import MAX_PROBLEMS
 from service.http.problems import KINDS
+from sizing.cli.flags import flag_words
 from tests.service.conftest import connected
 from tests.testbed.terminal import ckpt_size
 
@@ -70,7 +71,8 @@ def test_the_sentences_are_those_of_the_command_line(
     assert sentence in document["detail"]
     path = tmp_path / "scenario.json"
     path.write_text(json.dumps(body))
-    assert ckpt_size(str(path)).stderr == "".join(f"error: {line}\n" for line in document["detail"].splitlines())
+    typed = flag_words(path, {})(document["detail"])
+    assert ckpt_size(str(path)).stderr == "".join(f"error: {line}\n" for line in typed.splitlines())
 
 
 def test_a_body_that_is_no_object_is_refused(client: httpx.Client) -> None:

@@ -1,6 +1,7 @@
 """Which answers are computed by the event loop itself: those of layouts that have proved quick."""
 
 import asyncio
+import contextlib
 import itertools
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from service.answers import quick
 from service.answers.quick import QUICK_SECONDS, SLOW_SECONDS, QuickAnswers
 from service.database import open_database
+from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -43,7 +45,7 @@ def test_a_layout_needs_no_thread_once_it_has_proved_quick(
     other = scenario_from(REFERENCE_SCENARIO | {"reliability": {"failures_per_node_day": 0.001}})
 
     async def report_of(scenario: Scenario) -> SizingReport | None:
-        return answers.at_once(scenario) or await answers.in_thread(scenario)
+        return answers.answer_at_once(scenario) or await answers.answer_in_thread(scenario)
 
     async def ask() -> None:
         first = await report_of(scenario_from(REFERENCE_SCENARIO))
@@ -63,20 +65,20 @@ def test_other_targets_are_learned_by_themselves(tmp_path: Path, monkeypatch: py
     asked = scenario_from(REFERENCE_SCENARIO)
     with_goodput = scenario_from(REFERENCE_SCENARIO | {"targets": {"min_goodput_fraction": 0.9}})
     with_others = scenario_from(REFERENCE_SCENARIO | {"targets": {"max_overhead_fraction": 0.02}})
-    asyncio.run(answers.in_thread(asked))
-    assert answers.at_once(asked) is not None
-    assert answers.at_once(with_goodput) is None
-    assert answers.at_once(with_others) is None
+    asyncio.run(answers.answer_in_thread(asked))
+    assert answers.answer_at_once(asked) is not None
+    assert answers.answer_at_once(with_goodput) is None
+    assert answers.answer_at_once(with_others) is None
 
 
 def test_what_was_quick_and_is_no_more_goes_to_a_thread_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers, asked = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db")), scenario_from(REFERENCE_SCENARIO)
     monkeypatch.setattr(quick, "time", Clock(0.0))
-    asyncio.run(answers.in_thread(asked))
-    assert answers.at_once(asked) is not None
+    asyncio.run(answers.answer_in_thread(asked))
+    assert answers.answer_at_once(asked) is not None
     monkeypatch.setattr(quick, "time", Clock(1.01 * QUICK_SECONDS))
-    assert answers.at_once(asked) is not None
-    assert answers.at_once(asked) is None
+    assert answers.answer_at_once(asked) is not None
+    assert answers.answer_at_once(asked) is None
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,41 @@ def test_a_model_whose_answer_was_slow_is_left_to_others(
 
     def report_of(preset: str, **degrees: int) -> SizingReport | None:
         asked = scenario_from({"model": {"preset": preset}, "parallelism": degrees})
-        return answers.at_once(asked) or asyncio.run(answers.in_thread(asked))
+        return answers.answer_at_once(asked) or asyncio.run(answers.answer_in_thread(asked))
 
     assert report_of("gpt2", data=2) is not None, "what it costs is not known before"
     assert (report_of("gpt2", data=4) is None) == is_slow
     assert report_of("llama-3.1-8b", data=4) is not None
+
+
+@pytest.mark.parametrize("failure", [InvalidInput([]), MemoryError()], ids=["refusal", "memory"])
+def test_a_slow_refusal_is_slow_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    answers, asked = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db")), scenario_from(REFERENCE_SCENARIO)
+    computed: list[Any] = []
+
+    def refused(scenario: Any) -> Any:
+        computed.append(scenario)
+        raise failure
+
+    monkeypatch.setattr(quick, "answer", refused)
+    monkeypatch.setattr(quick, "time", Clock(1.01 * SLOW_SECONDS))
+    with contextlib.suppress(InvalidInput):
+        assert asyncio.run(answers.answer_in_thread(asked)) is None
+    assert asyncio.run(answers.answer_in_thread(asked)) is None
+    assert len(computed) == 1, "the second is for the processes that compute"
+
+
+def test_a_quick_refusal_does_not_make_a_layout_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
+    monkeypatch.setattr(quick, "time", Clock(0.0))
+    asked = scenario_from(REFERENCE_SCENARIO)
+
+    def refused(_: Any) -> Any:
+        raise InvalidInput([])
+
+    monkeypatch.setattr(quick, "answer", refused)
+    with pytest.raises(InvalidInput):
+        asyncio.run(answers.answer_in_thread(asked))
+    assert answers.answer_at_once(asked) is None

@@ -12,22 +12,22 @@ import httpx
 import pypdf
 import pytest
 
-from service.reports.spreadsheet import table_text
+from service.reports import table_text
 from sizing import __version__
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from sizing.explore.decisions.decision_request import REFERENCE_DECISION
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
-from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
-from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
-from sizing.explore.stages.stages_request import REFERENCE_STAGES
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.explore.techniques.techniques_report import REFERENCE_TECHNIQUES
+from sizing.present.document import Presentation
+from sizing.present.figure_names import figure_name
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.layouts.request import REFERENCE_SEARCH
+from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION
+from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
+from sizing.questions.simulate.request import REFERENCE_SIMULATION
+from sizing.questions.stages.request import REFERENCE_STAGES
+from sizing.questions.sweep.request import REFERENCE_SWEEP
+from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
 from sizing.report import answer
-from sizing.reports.presentation import Presentation
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.summary.figure_names import figure_name
 from tests.service.conftest import bearer, created_token, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -126,7 +126,7 @@ def leaves(value: Any) -> int:
 def test_programs_get_json(client: httpx.Client, link: str, accept: str | None) -> None:
     response = client.get(link, headers={"accept": accept} if accept else {})
     assert response.json() == answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")
-    assert response.headers["vary"] == "Accept"
+    assert response.headers["vary"] == "Accept, Accept-Encoding"
 
 
 def test_forms_that_do_not_exist_are_refused_by_name(client: httpx.Client, link: str) -> None:
@@ -208,7 +208,7 @@ def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client,
     response = client.post(path, json=QUESTIONS[path][0], headers={"accept": accept} if accept else {})
     assert response.headers["content-type"] == "application/json"
     assert isinstance(response.json(), dict)
-    assert response.headers["vary"] == "Accept"
+    assert response.headers["vary"] == "Accept, Accept-Encoding"
 
 
 @pytest.mark.parametrize("path", QUESTIONS)

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from service import routes
 from service.app import create_app
-from service.routes.page import FURTHER
+from service.routes.pages import FURTHER
 from service.settings import Settings
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from

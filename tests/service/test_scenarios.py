@@ -9,8 +9,8 @@ from sqlalchemy import update
 
 from service.database import open_database
 from service.database.tables import ScenarioRow
-from service.reports.since import origin
-from service.routes.scenarios import asked_of
+from service.reports import describe_origin
+from service.routes.scenarios import subject_of
 from sizing import __version__
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -69,7 +69,7 @@ def test_a_scenario_that_was_stored_before_keeps_the_defaults_of_its_time(
     assert client.post("/v1/sizings", json=kept).json() == report
     today = client.post("/v1/sizings", json=asked).json()
     assert (today["schema_version"], today["checkpoint"]["format"]) == (SCHEMA_VERSION, "torch-dist")
-    assert today["interval"]["recovery_seconds"] == today["restore"]["seconds"] + 750
+    assert today["interval"]["recovery_seconds"] == today["restore"]["seconds"] + 522.6
 
 
 def test_a_link_says_which_figures_differ_since_it_was_saved_and_by_which_versions(
@@ -94,7 +94,7 @@ def test_a_link_says_which_figures_differ_since_it_was_saved_and_by_which_versio
     ]
     assert client.get(f"{link}/changes").json() == same | {"saved_by": "0.0.9", "figures": changed}
     said = f"as {row.id} by checkpoint-sizing 0.0.9, figures that differ since: write.seconds, cost.total"
-    assert said in origin(asked_of(row), client.get(f"{link}/report").json())
+    assert said in describe_origin(subject_of(row), client.get(f"{link}/report").json())
     with database.writing() as session:
         session.execute(update(ScenarioRow).where(ScenarioRow.id == row.id).values(code_version=None, figures=None))
     database.close()

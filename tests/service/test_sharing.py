@@ -43,12 +43,12 @@ def status(client: httpx.Client, key: str, path: str = "/v1/shared") -> int:
     return client.get(path, headers=bearer(key)).status_code
 
 
-@pytest.fixture
-def closed(database_url: str, tmp_path: Path) -> Iterator[httpx.Client]:
+@pytest.fixture(scope="module")
+def closed(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """The service on the same database, where all needs a token."""
     arguments = ("--port", "0", "--database-url", database_url, "--require-login", "--requests-per-second", "0")
     with (
-        serving(tmp_path / "log", *arguments) as (_, address),
+        serving(tmp_path_factory.mktemp("closed") / "log", *arguments) as (_, address),
         httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
     ):
         yield client

@@ -113,7 +113,7 @@ def ready(address: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.long(minutes=2)
+@pytest.mark.exhaustive(minutes=2)
 def test_an_upgrade_and_a_rollback_under_load_fail_no_request(postgresql: "PostgresServer", tmp_path: Path) -> None:
     url = new_postgresql_database(postgresql)
     (tmp_path / "next").mkdir()

@@ -31,10 +31,11 @@ def until_there_are(num_workers: int, pid: int, *, without: int = 0) -> set[int]
     return until(found, otherwise=lambda: f"{workers_of(pid)} instead of {num_workers} workers")
 
 
-def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/x.db"
+def test_workers_answer_together_and_one_that_is_killed_is_replaced_or_says_why_it_cannot_start(tmp_path: Path) -> None:
+    file, elsewhere, log = tmp_path / "x.db", tmp_path / "elsewhere.db", tmp_path / "log"
+    url = f"sqlite:///{file}"
     arguments = ("--port", "0", "--database-url", url, "--workers", "2", "--requests-per-second", "0")
-    with serving(tmp_path / "log", *arguments) as (process, address):
+    with serving(log, *arguments) as (process, address):
         workers = until_there_are(2, process.pid)
         headers = bearer(created_token(url, "agents"))
         limits = httpx.Limits(max_keepalive_connections=0)
@@ -58,17 +59,8 @@ def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Pa
             assert 'ckpt_ingested_runs_total{result="new"} 80.0' in metrics
             assert "ckpt_http_requests_in_progress 1.0" in metrics
             assert len(client.get("/v1/storage-systems/s/runs?limit=200").json()["items"]) == 80
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=SECONDS_UNTIL_STUCK) == 0
-    assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def test_a_worker_that_cannot_start_says_why_and_is_tried_again(tmp_path: Path) -> None:
-    file, elsewhere = tmp_path / "x.db", tmp_path / "elsewhere.db"
-    log = tmp_path / "log"
-    arguments = ("--port", "0", "--database-url", f"sqlite:///{file}", "--workers", "2")
-    with serving(log, *arguments) as (process, address):
-        killed = until_there_are(2, process.pid).pop()
+        assert "Traceback" not in log.read_text()
+        killed = workers_of(process.pid).pop()
         file.rename(elsewhere)
         file.mkdir()
         os.kill(killed, signal.SIGKILL)
@@ -76,6 +68,8 @@ def test_a_worker_that_cannot_start_says_why_and_is_tried_again(tmp_path: Path) 
         file.rmdir()
         elsewhere.rename(file)
         assert httpx.get(f"{address}/readyz", timeout=SECONDS_UNTIL_STUCK).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=SECONDS_UNTIL_STUCK) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()[2:]]
     (said, *_) = [line for line in lines if "cannot start" in line["message"]]
     assert "unable to open database file" in said["message"]

@@ -13,6 +13,8 @@ from sqlalchemy import select, update
 
 from service.database import Database, open_database
 from service.database.tables import AuditRow, IdempotencyKeyRow, RunRow, now
+from service.database.trends import judge_trends
+from service.reports import FORMS
 from service_client.client import Client
 from service_client.documents import RunSummary
 from service_client.errors import Refused
@@ -256,6 +258,41 @@ def test_a_loss_is_seen_when_it_is_published_and_shown_until_it_is_made_good(
     assert [alarm.run_id for alarm in writer.alarms(made.name)] == ["trending-008"]
     publish_rates(writer, made.name, 1.0, 1.0, start=9)
     assert writer.alarms(made.name) == []
+
+
+def test_a_token_that_floods_a_storage_system_neither_raises_nor_hides_its_alarm(
+    writer: Client, server: str, database_url: str
+) -> None:
+    made = writer.add_storage_system("flooded-trend")
+    publish_rates(writer, made.name, *[1.0, 1.02, 0.99, 1.01, 0.98, 1.0])
+    with holder(database_url, server, "flooding", scope="publish", systems=["flooded-trend"]) as flooding:
+        publish_rates(flooding, made.name, *[0.1] * 20, start=100)
+    publish_rates(writer, made.name, 1.0, start=6)
+    assert writer.alarms(made.name) == []
+    publish_rates(writer, made.name, 0.5, start=7)
+    assert [alarm.run_id for alarm in writer.alarms(made.name)] == ["flooded-trend-007"], writer.trend(made.name)
+
+
+def test_where_a_token_floods_a_trend_the_runs_of_others_keep_their_places(
+    writer: Client, server: str, database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.database.trends.MAX_RUNS", 6)
+    made = writer.add_storage_system("crowded")
+    publish_rates(writer, made.name, *[1.0] * 4)
+    with holder(database_url, server, "crowding", scope="publish", systems=["crowded"]) as crowding:
+        publish_rates(crowding, made.name, *[0.1] * 20, start=100)
+    (trend,) = judge_trends(database, made.name)
+    assert [rated.bytes_per_second / 1e9 for rated in trend.whole.rates] == pytest.approx([1.0] * 3 + [0.1] * 3)
+
+
+def test_a_loss_from_before_what_is_shown_is_still_told(writer: Client, client: httpx.Client) -> None:
+    made = writer.add_storage_system("lost-before")
+    publish_rates(writer, made.name, *[1.0, 1.02, 0.99, 1.01, 0.98, 1.0], 0.5, 0.5, 0.5)
+    (trend,) = writer.trend(made.name)
+    link, since = f"/v1/storage-systems/{made.name}/trend", trend.points[-1].published_at.isoformat()
+    words = client.get(link, params={"since": since}, headers={"accept": FORMS["presentation"].media_type})
+    assert words.status_code == 200
+    assert "Slower since" in words.text
 
 
 def test_a_run_that_was_published_before_the_service_kept_publishers_reads_as_ever(writer: Client) -> None:

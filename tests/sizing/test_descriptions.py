@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 import sizing
 from sizing.checkpoint_files.contents import CheckpointContents
-from sizing.explore.clusters.cluster_report import ClusterReport
-from sizing.explore.scenario_simulation import ScenarioSimulation
+from sizing.questions.cluster.report import ClusterReport
+from sizing.questions.simulate.request import ScenarioSimulation
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration

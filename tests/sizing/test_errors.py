@@ -3,7 +3,7 @@
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.comparisons.comparison_request import comparison_request_from
+from sizing.questions.registry import COMPARE
 from sizing.report import answer
 from sizing.run.retention import Retention
 from sizing.scenario import scenario_from
@@ -164,6 +164,14 @@ def sentences(document: object) -> str:
             "storage.profile must have at least one rate: give write_bytes_per_second: 273 GB/s.",
         ),
         (
+            {
+                "model": {"preset": "gpt2"},
+                "storage": {"profile": {"write_cache_bytes": "1 TB", "beyond_cache_write_bytes_per_second": "1 GB/s"}},
+            },
+            "storage.profile must say how fast the cache takes bytes, where it has write_cache_bytes or a rate beyond "
+            "it: give write_bytes_per_second: 273 GB/s.",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "reliability": {}},
             "reliability must have exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, "
             "components, preset, found none",
@@ -191,6 +199,7 @@ def sentences(document: object) -> str:
                     "data": 2,
                     "rank_order": ["pipeline", "tensor", "context", "expert", "data"],
                 },
+                "checkpoint": {"format": "megatron"},
             },
             "parallelism must have at most 4,000,000 writers to place on nodes, got 40960000: lower a degree.",
         ),
@@ -226,7 +235,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 def test_a_list_is_not_called_short_for_entries_that_are_wrong() -> None:
     with pytest.raises(InvalidInput) as caught:
-        comparison_request_from({"scenarios": [{"name": "a", "scenario": 1}, {"name": "b", "scenario": 2}]})
+        COMPARE.answer({"scenarios": [{"name": "a", "scenario": 1}, {"name": "b", "scenario": 2}]})
     assert [problem.field for problem in caught.value.problems] == ["scenarios.0.scenario", "scenarios.1.scenario"]
     with pytest.raises(InvalidInput, match="scenarios must have at least 2 entries"):
-        comparison_request_from({"scenarios": []})
+        COMPARE.answer({"scenarios": []})

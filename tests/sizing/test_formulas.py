@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from sizing import cluster, explore, layout, model, run, state, storage, training
+from sizing import cluster, layout, model, questions, run, state, storage, training
 
-STEPS = (model, state, cluster, layout, training, storage, run, explore)
+STEPS = (model, state, cluster, layout, training, storage, run, questions)
 NUMBER = re.compile(r"int|float|Numbers|_?Array|np\.(int_|intp|float64)")
 CONTAINER = re.compile(r"(list|tuple|npt\.NDArray)\[")
 
@@ -51,6 +51,6 @@ def test_the_walk_finds_the_formulas_of_every_step() -> None:
     found = {formula.__name__ for formula in FORMULAS}
     counted = {"num_parameters", "moment_bytes", "copies_in_a_replica", "container_bytes", "layer_activation_bytes"}
     timed = {"shared_seconds", "exchange_seconds", "mtbf_seconds", "goodput_fraction", "overhead_fraction"}
-    fitted = {"log_seconds", "losses", "bounds", "drawn", "student_over_normal", "min_rate"}
+    fitted = {"log_seconds", "losses", "bounds", "bootstrap", "student_over_normal", "min_rate"}
     explored = {"fair_rates", "peak", "pareto_front", "collision_fraction", "read_bytes_per_second_for_recovery"}
     assert counted | timed | fitted | explored | {"min_bytes_per_second"} <= found

@@ -11,8 +11,8 @@ import pytest
 
 import sizing
 from sizing import answer
-from sizing.charts import chart
-from sizing.charts.sizing_report import report_charts
+from sizing.present.chart import chart
+from sizing.questions.answer.charts import report_charts
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
@@ -35,7 +35,7 @@ def test_to_import_the_package_takes_nothing_with_it() -> None:
         "assert not {'pydantic', 'numpy', 'yaml', 'sizing.report'} & set(sys.modules)\n"
         "from sizing import answer\n"
         "assert answer.__module__ == 'sizing.report'\n"
-        "assert not {'sizing.summary', 'sizing.charts', 'IPython', 'rich'} & set(sys.modules)"
+        "assert not {'sizing.questions.answer.words', 'sizing.present.chart', 'IPython', 'rich'} & set(sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode == 0, found.stderr
@@ -77,6 +77,7 @@ def test_a_chart_is_still_plain_data() -> None:
     assert made | {"height": 1} == {**made, "height": 1}
 
 
+@pytest.mark.long
 def test_the_notebook_of_the_documents_runs_as_it_stands() -> None:
     import nbformat  # noqa: PLC0415 - a second, which every process that collects tests would take
     from nbclient import NotebookClient  # noqa: PLC0415 - as above

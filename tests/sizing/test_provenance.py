@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from sizing.present.grids import origins_grid
 from sizing.provenance import Provenance, Runs
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
-from sizing.summary import origins
 from tests.sizing.storage.calibration.simulation import GB, TRUTH, result
 
 MINIMAL: dict[str, Any] = {"model": {"num_parameters": 10**9}}
@@ -79,6 +79,7 @@ def test_every_block_of_the_report_has_an_origin_of_its_own() -> None:
         "warnings",
         "headline",
         "guesses",
+        "guessed_ranges",
     }
     assert named - {""} == set(SizingReport.model_fields) - about_the_report
 
@@ -141,11 +142,11 @@ def test_a_calibration_gives_its_runs_date_and_error(calibrated: SizingReport) -
 
 def test_readers_are_told_the_runs_in_a_few_words(calibrated: SizingReport) -> None:
     error = r"held-out error [\d.]+ %"
-    said = [row[3] for row in origins(calibrated).rows if row[3]]
+    said = [row[3] for row in origins_grid(calibrated).rows if row[3]]
     assert re.fullmatch(f"20261121T120000Z-abc, measured on 2026-11-21, {error}", said[0])
     many = Provenance(figures=("",), kind="measured", source="a", runs=Runs(run_ids=tuple("abcde")))
     rested = calibrated.model_copy(update={"provenance": [many]})
-    assert origins(rested).rows == (("others", "measured", "a", "a, b, c, 2 more"),)
+    assert origins_grid(rested).rows == (("others", "measured", "a", "a, b, c, 2 more"),)
 
 
 def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport) -> None:
@@ -156,7 +157,7 @@ def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport
         block, figure = path.split(".")
         assert low < getattr(getattr(calibrated, block), figure) < high
     low, high = calibrated.prediction_intervals["write.seconds"]
-    assert low < calibrated.checkpoint.total_bytes / (TRUTH.node_write_bytes_per_second or 0) + 0.1 < high
+    assert low < calibrated.checkpoint.total_bytes / (TRUTH.write.node_bytes_per_second or 0) + 0.1 < high
 
 
 def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibration: Calibration) -> None:

@@ -9,7 +9,7 @@ from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.run.write import Write
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.sized import _sized
+from sizing.sized_layout import _size_layout
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
 
@@ -111,10 +111,10 @@ def test_the_node_limit_alone_misses_the_observed_rate_and_says_so() -> None:
         },
     )
     write = write_of(report)
-    assert write.bytes_per_second == pytest.approx(case["expected_bytes_per_second"])
-    assert write.seconds == pytest.approx(case["expected_seconds"])
+    assert 13.8e12 / write.even_seconds == pytest.approx(case["expected_bytes_per_second"])
+    assert write.even_seconds == pytest.approx(case["expected_seconds"])
     assert write.bottleneck == case["bottleneck"]
-    assert write.predicted_over_observed == pytest.approx(512 / 273)
+    assert write.predicted_over_observed == pytest.approx(512 / 273 / report.layout.largest_over_mean)
     assert any("does not explain this" in warning for warning in report.warnings)
 
 
@@ -170,7 +170,7 @@ def test_what_was_given_is_no_assumption(reference: SizingReport) -> None:
     }
 
 
-def test_the_slower_last_rank_is_shown_where_nodes_limit() -> None:
+def test_a_save_ends_with_its_last_rank_where_nodes_limit() -> None:
     report = report_with(
         checkpoint={}, storage={"profile": {"node_write_bytes_per_second": "8 GB/s"}}, reliability=None
     )
@@ -178,10 +178,32 @@ def test_the_slower_last_rank_is_shown_where_nodes_limit() -> None:
     hidden, cut_layer, whole_layer = 25_600, 12 * 25_600**2 + 7 * 25_600, 6 * 25_600
     first_stage = 2 * (cut_layer / 8 + whole_layer) + 51_200 * hidden / 8 + 2_048 * hidden
     assert layout.max_rank_bytes == 14 * first_stage
+    assert layout.max_node_bytes == 8 * 14 * first_stage
     assert layout.mean_rank_bytes == pytest.approx(report.checkpoint.total_bytes / 512)
-    assert write.last_rank_seconds == pytest.approx(write.seconds * layout.max_rank_bytes / layout.mean_rank_bytes)
     assert layout.largest_over_mean == pytest.approx(layout.max_rank_bytes / layout.mean_rank_bytes)
-    assert any("The largest rank writes 1.11 x the mean" in warning for warning in report.warnings)
+    assert write.seconds == write.stall_seconds == pytest.approx(8 * 14 * first_stage / 8e9)
+    assert write.even_seconds == pytest.approx(report.checkpoint.total_bytes / 64 / 8e9)
+    assert any("The largest rank writes 1.11 x the mean, the fullest node 244" in each for each in report.warnings)
+
+
+def test_the_data_rank_with_the_weights_decides_the_verdict_of_zero_1() -> None:
+    """6,738,415,616 parameters on 4 nodes: each of 32 ranks writes its share of 12 B, rank 0 the weights of 2 B too."""
+    parameters = 6_738_415_616
+    document = {
+        "model": {"preset": "llama-2-7b"},
+        "training": {"framework": "deepspeed"},
+        "parallelism": {"data": 32, "zero_stage": 1},
+        "cluster": {"node": "dgx-h100"},
+        "storage": {"profile": {"node_write_bytes_per_second": "2.5 GB/s"}},
+        "targets": {"max_stall_seconds": 10},
+    }
+    report = answer(document)
+    node_0 = 2 * parameters + 12 * parameters / 4
+    assert report.layout.max_node_bytes == pytest.approx(node_0, rel=1e-6)
+    assert write_of(report).stall_seconds == pytest.approx(node_0 / 2.5e9, rel=1e-6)
+    assert write_of(report).even_seconds == pytest.approx(14 * parameters / 4 / 2.5e9, rel=1e-6)
+    assert {check.target: check.met for check in report.targets}["max_stall_seconds"] is False
+    assert report.required.write_per_node_bytes_per_second == pytest.approx(node_0 / 10, rel=1e-6)
 
 
 def test_an_interval_shorter_than_the_write_never_advances() -> None:
@@ -277,5 +299,5 @@ def test_a_layout_that_is_found_again_changes_no_figure_and_no_assumption() -> N
     ]
     found_again = [answer(scenario_from(variant)) for variant in variants * 2]
     for report, variant in zip(found_again, variants * 2, strict=True):
-        _sized.cache_clear()
+        _size_layout.cache_clear()
         assert report == answer(scenario_from(variant))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_fields
 from sizing.provenance import Assumption
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
@@ -14,7 +15,6 @@ from sizing.schema_versions import (
     SCHEMA_VERSION,
     FormerDefault,
     defaults_then,
-    with_values,
 )
 
 MODEL: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
@@ -72,7 +72,7 @@ UNPLANNED = {"profile": {"write_bytes_per_second": 1e9, "planning_seconds_per_ra
 )
 def test_what_never_changed_is_answered_alike_in_both_versions(blocks: dict[str, Any]) -> None:
     then, now = answer(MODEL | blocks | OF_THEN), answer(MODEL | blocks)
-    said = {"schema_version", "assumptions", "guesses"}
+    said = {"schema_version", "assumptions", "guesses", "guessed_ranges"}
     assert then.model_dump(exclude=said) == now.model_dump(exclude=said)
 
 
@@ -93,7 +93,7 @@ def test_a_default_may_stand_in_a_block_of_a_block(given: dict[str, Any], monkey
     found = defaults_then(given, 1, always_there=[])
     assert bool(found) is ("profile" in given.get("storage", {}))
     if found:
-        assert with_values(given, found)["storage"]["profile"] == given["storage"]["profile"] | {"b": 2}
+        assert with_fields(given, found)["storage"]["profile"] == given["storage"]["profile"] | {"b": 2}
 
 
 def test_what_a_stored_scenario_says_counts_more_than_the_defaults_of_its_time() -> None:

@@ -72,14 +72,17 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             "fits 4 names of the catalog, got 'olmo2': choose one of olmo-2-13b, olmo-2-1b, olmo-2-32b, olmo-2-7b.",
         ),
         ({"model": {"preset": "gpt3"}}, "the nearest of the 142 names are gpt3-175b, "),
-        ({"model": {"preset": "gemma4"}}, "gemma-2b; of another model give the config.json (`--hf-config`) or num"),
+        (
+            {"model": {"preset": "gemma4"}},
+            "gemma-2b; of another model give the config.json (`model.huggingface_config`) or num",
+        ),
         *(
             ({"model": {"preset": name}}, f"got '{name}': none of the 142 names is like it; of another model give the ")
             for name in ("rwkv", "internlm", "xverse")
         ),
         (
             {"model": {"preset": "gpt2"}, "cluster": {"node": "xyz"}},
-            f"got 'xyz': choose one of {', '.join(sorted(node_catalog()))}.",
+            f"got 'xyz': none of the {len(node_catalog())} names is like it; ckpt-size nodes lists them; describe another in ",
         ),
     ],
 )

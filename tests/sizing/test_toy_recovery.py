@@ -10,21 +10,20 @@ import pytest
 import sizing
 from sizing.errors import InvalidInput
 from sizing.run.failures import Reliability
-from sizing.run.goodput.levels import Level
-from sizing.run.recovery.base import Struck
-from sizing.run.recovery.restart import RESTART
+from sizing.run.levels import Level
+from sizing.run.recovery_strategies import RESTART, FailedJob
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 from tests.sizing import toy_recovery
 from tests.sizing.toy_recovery import IN_PROCESS
 
 PAGE = Path(sizing.__path__[0]).parent / "docs" / "extending.md"
 
 
-def struck(**failures: Any) -> Struck:
+def failed_job(**failures: Any) -> FailedJob:
     reliability = Reliability.model_validate(failures)
-    demands = sized(scenario_from(REFERENCE_SCENARIO)).demands
-    return Struck(reliability, demands, [Level(3600.0, 5.0, 0.0, 700.0, 1.0)], 40_000.0)
+    workload = size_layout(scenario_from(REFERENCE_SCENARIO)).workload
+    return FailedJob(reliability, workload, [Level(3600.0, 5.0, 0.0, 700.0, 1.0)], 40_000.0)
 
 
 def test_the_page_shows_this_strategy() -> None:
@@ -37,11 +36,11 @@ def test_only_failures_of_nodes_wait_for_a_relaunch() -> None:
         {"name": "process", "count": 3, "mtbf_seconds": "100h", "loss_domain": "process"},
         {"name": "node", "count": 1, "mtbf_seconds": "100h", "loss_domain": "node"},
     ]
-    failed = struck(components=parts, relaunch_seconds=300)
-    course = IN_PROCESS.course(failed)
-    assert course.recovery_seconds == pytest.approx(475.0)
-    assert course.goodput_fraction > RESTART.course(failed).goodput_fraction
-    alone = struck(mtbf_seconds="10h", relaunch_seconds=300)
-    assert IN_PROCESS.course(alone).recovery_seconds == RESTART.course(alone).recovery_seconds
+    job = failed_job(components=parts, relaunch_seconds=300)
+    failure_process = IN_PROCESS.failure_process(job)
+    assert failure_process.recovery_seconds == pytest.approx(475.0)
+    assert failure_process.goodput_fraction > RESTART.failure_process(job).goodput_fraction
+    alone = failed_job(mtbf_seconds="10h", relaunch_seconds=300)
+    assert IN_PROCESS.failure_process(alone).recovery_seconds == RESTART.failure_process(alone).recovery_seconds
     with pytest.raises(InvalidInput, match="must not be given with strategy in-process"):
-        IN_PROCESS.check(struck(mtbf_seconds="10h", restart_seconds=600))
+        IN_PROCESS.check(failed_job(mtbf_seconds="10h", restart_seconds=600))

@@ -119,7 +119,7 @@ def test_what_is_derived_or_known_at_second_hand_is_no_observation() -> None:
 def test_no_row_and_no_source_is_without_its_kind() -> None:
     with pytest.raises(TypeError):
         Source(name="a paper")  # type: ignore[call-arg]  # that this is refused is what is tested
-    known = SOMEWHERE.compared("f", 1.0, 1.0, within=EXACT).model_dump()
+    known = SOMEWHERE.compare("f", 1.0, 1.0, within=EXACT).model_dump()
     del known["part"]
     with pytest.raises(ValidationError, match="part"):
         Comparison.model_validate(known)
@@ -169,14 +169,14 @@ def test_the_rows_of_a_source_stand_together() -> None:
     ],
 )
 def test_a_miss_needs_a_reason_and_a_reason_a_miss(predicted: int, within: float, miss: str, verdict: str) -> None:
-    row = SOMEWHERE.compared("f", predicted, 1_000, within=within, miss=miss)
+    row = SOMEWHERE.compare("f", predicted, 1_000, within=within, miss=miss)
     assert row.verdict == verdict
     assert row.as_expected == (verdict != "unexplained")
     assert validation_report([row]).as_expected == row.as_expected
 
 
 def test_a_lower_bound_is_met_from_above_and_missed_from_below() -> None:
-    above, below = (SOMEWHERE.compared("f", found, 0.9, within=0.05, is_lower_bound=True) for found in (0.99, 0.89))
+    above, below = (SOMEWHERE.compare("f", found, 0.9, within=0.05, is_lower_bound=True) for found in (0.99, 0.89))
     assert (above.verdict, below.verdict) == ("agrees", "unexplained")
 
 
@@ -193,8 +193,8 @@ def test_a_time_to_failure_that_was_projected_says_so() -> None:
 
 
 def test_nothing_has_no_ratio_and_still_agrees_with_nothing() -> None:
-    assert SOMEWHERE.compared("f", 0, 0, within=EXACT).model_dump()["ratio"] is None
-    assert SOMEWHERE.compared("f", 0, 0, within=EXACT).verdict == "agrees"
+    assert SOMEWHERE.compare("f", 0, 0, within=EXACT).model_dump()["ratio"] is None
+    assert SOMEWHERE.compare("f", 0, 0, within=EXACT).verdict == "agrees"
 
 
 def test_a_time_without_published_storage_has_no_prediction_and_says_why() -> None:

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sizing.errors import InvalidInput
-from sizing.run.goodput.course import Course
-from sizing.run.recovery.base import RecoveryStrategy, Struck
+from sizing.run.failure_process import FailureProcess
+from sizing.run.recovery_strategies import FailedJob, RecoveryStrategy
 
 
 class InProcess(RecoveryStrategy):
     """After a failure of a process nothing is relaunched; after that of a node all is."""
 
-    def check(self, struck: Struck) -> None:
+    def check(self, job: FailedJob) -> None:
         """Raise InvalidInput with a measured restart, which hides what the relaunch takes of it."""
-        if struck.reliability.restart_seconds is not None:
+        if job.reliability.restart_seconds is not None:
             raise InvalidInput.of(
                 "reliability.restart_seconds",
                 "must not be given with strategy in-process",
-                value=struck.reliability.restart_seconds,
+                value=job.reliability.restart_seconds,
                 remedy="give relaunch_seconds",
             )
 
-    def course(self, struck: Struck) -> Course:
+    def failure_process(self, job: FailedJob) -> FailureProcess:
         """Every failure rolls back to a save; the mean recovery is shorter by the relaunches that are left out."""
-        of_processes = struck.smaller_fraction("node", unless_told=0.0)
-        spared = of_processes * struck.reliability.start_seconds
-        levels = [replace(level, recovery_seconds=level.recovery_seconds - spared) for level in struck.levels]
-        return Course(levels, struck.mtbf_seconds, struck.mtbf_seconds, struck.available_fraction, pool=struck.pool)
+        of_processes = job.smaller_fraction("node", unless_told=0.0)
+        spared = of_processes * job.reliability.start_seconds
+        levels = [replace(level, recovery_seconds=level.recovery_seconds - spared) for level in job.levels]
+        return FailureProcess(levels, job.mtbf_seconds, job.mtbf_seconds, job.available_fraction, pool=job.pool)
 
 
 IN_PROCESS = InProcess(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from sizing.run.goodput import overhead
+from sizing.run import interval
 from sizing.run.targets import Targets
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY
 
 
-class Overhead(overhead.Overhead):
+class Overhead(interval.Overhead):
     """As it is, with one field more."""
 
     stall_seconds_per_day: float | None = Field(

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from io_bench.calibration.calibrate import calibrate_files
+from io_bench.results.calibration import calibrate_files
 from io_bench.terminal import Terminal
-from sizing.storage.calibration import Calibration, calibrate, predicted
+from sizing.storage.calibration import Calibration, calibrate, predict
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand
@@ -69,7 +69,7 @@ def _limit(calibration: Calibration, field: str, name: str) -> Comparison:
 
 def _held_out(calibration: Calibration, found: Measurement) -> Comparison:
     demand = Demand(found.total_bytes, found.num_ranks, found.num_nodes, found.num_files or found.num_ranks)
-    prediction = predicted(calibration, [demand], direction=_DIRECTIONS[found.operation])
+    prediction = predict(calibration, [demand], direction=_DIRECTIONS[found.operation])
     assert prediction is not None
     seconds, guess = found.total_bytes / found.bytes_per_second, float(prediction.seconds)
     what = f"held-out {found.operation}, {found.num_nodes} nodes x {found.num_ranks // found.num_nodes} ranks"

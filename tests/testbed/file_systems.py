@@ -26,6 +26,14 @@ class Disk:
         """Change the options of the mount: "ro", say."""
         done(["mount", "-o", f"remount,{options}", self.path])
 
+    def unmount_lazily(self) -> None:
+        """Take the file system from its path; what is open there stays so."""
+        done(["umount", "--lazy", self.path])
+
+    def mount(self) -> None:
+        """Bring it back to its path."""
+        done(["mount", "-t", "ext4", self.device, self.path])
+
     @property
     def written_bytes(self) -> int:
         """What was written to the device since it is there."""
@@ -51,7 +59,7 @@ class Disk:
                 ["debugfs", "-w", "-f", "-", self.device], input=script, check=True, capture_output=True, text=True
             )
         finally:
-            done(["mount", "-t", "ext4", self.device, self.path])
+            self.mount()
 
 
 @contextmanager

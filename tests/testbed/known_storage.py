@@ -10,16 +10,16 @@ from pathlib import Path
 
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
+from sizing.storage.transfer import as_number
 from tests.testbed.glusterfs import glusterfs
 from tests.testbed.launch import agents, finish
 from tests.testbed.network import Link, network
 from tests.testbed.nodes import Node
 
-TRUTH = StorageProfile(
-    node_write_bytes_per_second=20e6,
-    node_read_bytes_per_second=25e6,
-    write_bytes_per_second=50e6,
-    read_bytes_per_second=60e6,
+TRUTH = StorageProfile.of(
+    write=Rates(node_bytes_per_second=20e6, file_system_bytes_per_second=50e6),
+    read=Rates(node_bytes_per_second=25e6, file_system_bytes_per_second=60e6),
 )
 """Rates of the links: of each node, and of the storage. Slow, so that the limit is the links and not this machine."""
 
@@ -67,12 +67,12 @@ def known_storage(directory: Path, *, num_nodes: int, truth: StorageProfile = TR
     Raises Unavailable where this machine cannot run it.
     """
     client = Link(
-        sends_bytes_per_second=truth.node_write_bytes_per_second,
-        receives_bytes_per_second=truth.node_read_bytes_per_second,
+        sends_bytes_per_second=as_number(truth.write.node_bytes_per_second),
+        receives_bytes_per_second=as_number(truth.read.node_bytes_per_second),
     )
     server = Link(
-        sends_bytes_per_second=truth.read_bytes_per_second,
-        receives_bytes_per_second=truth.write_bytes_per_second,
+        sends_bytes_per_second=as_number(truth.read.file_system_bytes_per_second),
+        receives_bytes_per_second=as_number(truth.write.file_system_bytes_per_second),
     )
     mount_point = directory / "mnt"
     mount_point.mkdir()

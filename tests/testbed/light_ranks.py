@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from io_bench.engines import EnginePlan, IoReport
+from io_bench.measure.configuration import Configuration
+from io_bench.measure.evidence import Evidence
+from io_bench.measure.plan import MeasurementPlan
+from io_bench.measure.rank_roles import IdleRole
+from io_bench.measure.sample import Bench
 from io_bench.payload.device import Device
-from io_bench.planning.configuration import Configuration
-from io_bench.planning.plan import Plan
-from io_bench.ranks import rendezvous
+from io_bench.ranks import topology
 from io_bench.ranks.bounded_store import Store
 from io_bench.ranks.placement import Placement
-from io_bench.ranks.process_group import ProcessGroup, Start
-from io_bench.ranks.rendezvous import store_for
-from io_bench.ranks.writers import Writers
-from io_bench.repetition.part import Evidence, WaitingPart
-from io_bench.repetition.sample import Bench
+from io_bench.ranks.process_group import ProcessGroup, Start, Writers
+from io_bench.ranks.topology import store_for
 from tests.testbed.slim_store import SlimStore
 
 _Found = TypeVar("_Found")
@@ -147,11 +147,11 @@ class _NotingGroup(ProcessGroup):
         self._ahead_seconds = world.ahead_seconds(placement.rank)
         self.notes = Notes()
 
-    def gathered(self, value: Any, *, doing: str) -> list[Any]:
-        return self._noted("gathered", functools.partial(super().gathered, value, doing=doing))
+    def gather(self, value: Any, *, doing: str) -> list[Any]:
+        return self._noted("gathered", functools.partial(super().gather, value, doing=doing))
 
-    def told(self, value: Any, *, doing: str) -> Any:
-        return self._noted("told", functools.partial(super().told, value, doing=doing))
+    def broadcast(self, value: Any, *, doing: str) -> Any:
+        return self._noted("told", functools.partial(super().broadcast, value, doing=doing))
 
     def start(self, *, doing: str) -> Start:
         start = super().start(doing=doing)
@@ -168,7 +168,7 @@ class _NotingGroup(ProcessGroup):
         return found
 
 
-class _LightPart(WaitingPart):
+class _LightRole(IdleRole):
     """A rank's part that notes when it began, and reports as the engine `direct` does."""
 
     def __init__(self, rank: int, starts: list[float]) -> None:
@@ -249,12 +249,12 @@ def _lived(world: World, rank: int) -> tuple[list[int], list[float], Notes]:
     group.introduce()
     counted, seconds = [_bytes_through(world.port, rank)], [time.monotonic() - begun]
     group.notes.rounds.clear()
-    part = _LightPart(rank, group.notes.starts)
+    part = _LightRole(rank, group.notes.starts)
     bench = Bench(_plan(world, group), part, None, _Silent())
     for repetition in range(world.num_repetitions):
         begun = time.monotonic()
         bench.sample(repetition)
-        group.told(None, doing="going on")
+        group.broadcast(None, doing="going on")
         counted.append(_bytes_through(world.port, rank))
         seconds.append(time.monotonic() - begun)
     group.ending.roll_call()
@@ -265,10 +265,10 @@ def _lived(world: World, rank: int) -> tuple[list[int], list[float], Notes]:
     return counted, seconds, group.notes
 
 
-def _plan(world: World, group: ProcessGroup) -> Plan:
+def _plan(world: World, group: ProcessGroup) -> MeasurementPlan:
     engine_plan = EnginePlan(("rank-00000.pt",), 300_000_000, 0, 0, 8 << 20, 8)
     num_nodes = len(group.nodes)
-    return Plan(
+    return MeasurementPlan(
         Configuration(engine="direct", num_nodes=num_nodes, writers_per_node=world.ranks_per_node),
         Writers(tuple(range(world.num_ranks)), group),
         Device("cpu"),
@@ -329,7 +329,7 @@ def _end_with_who_started_it() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_who_started_it, daemon=True).start()
     threading.stack_size(256 << 10)
-    vars(rendezvous)["BoundedStore"] = SlimStore
+    vars(topology)["BoundedStore"] = SlimStore
     found = passage(World(**json.loads(sys.argv[1])))
     json.dump(asdict(found), sys.stdout)
     sys.stdout.flush()

@@ -41,6 +41,12 @@ class MisleadingProvider:
     codes_used: set[str] = field(default_factory=set)
     is_broken: bool = False
 
+    def reset(self) -> None:
+        """Say the truth again, and forget who has logged in."""
+        in_order = MisleadingProvider(issuer=self.issuer, key=self.key)
+        for name, value in vars(in_order).items():
+            setattr(self, name, value)
+
     def metadata(self) -> dict[str, Any]:
         """Its discovery document."""
         paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}

@@ -21,16 +21,17 @@ from aiohttp import ClientError as ConnectionFailed
 from botocore.exceptions import BotoCoreError
 
 from io_bench.target.object_store.store import ObjectStore, StoredObject
-from io_bench.target.object_store.upload import ParallelUpload
-from io_bench.target.transfer import Transfer
+from io_bench.target.object_store.transfers import ParallelUpload
+from io_bench.target.target import PartTransfer
 
 MAX_CONNECTIONS = 64
-"""Of one rank: parts of several files at once. A guess; botocore's 10 would hold back eight parts beside other
-requests."""
+"""Max connections of one rank: parts of several files at once. A guess; botocore's 10 would hold back eight parts
+beside other requests."""
 # botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.
 _ATTEMPTS = 1
 _SECONDS_TO_CONNECT = 5
-"""In a data centre a connection takes milliseconds; with botocore's 60 an unreachable store would look like a hang."""
+"""Max time to connect. In a data centre a connection takes milliseconds; with botocore's 60 an unreachable store would
+look like a hang."""
 _SECONDS_TO_ANSWER = 30
 """Half of botocore's 60: a store that has not begun to answer by then is a failed measurement."""
 
@@ -65,27 +66,22 @@ class S3Store(ObjectStore):
         return str(self._s3.s3.meta.endpoint_url)
 
     def check(self, path: str) -> None:
-        """Raise OSError where there is no such bucket, or it may not be listed."""
         bucket, key = _split(path)
         self._call("list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a small object in one request."""
         bucket, key = _split(path)
         self._call("put_object", Bucket=bucket, Key=key, Body=io.BytesIO(data))
 
     def get(self, path: str, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`."""
         with _as_os_errors():
             return super().get(path, start, end)
 
     def num_bytes(self, path: str) -> int:
-        """The size of an object. Raises FileNotFoundError where there is none."""
         bucket, key = _split(path)
         return int(self._call("head_object", Bucket=bucket, Key=key)["ContentLength"])
 
     def changed_at(self, path: str) -> float:
-        """When an object was put, in seconds since 1970. Raises FileNotFoundError where there is none."""
         bucket, key = _split(path)
         return float(self._call("head_object", Bucket=bucket, Key=key)["LastModified"].timestamp())
 
@@ -95,32 +91,27 @@ class S3Store(ObjectStore):
             super().rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove an object where it is there."""
         bucket, key = _split(path)
         with contextlib.suppress(FileNotFoundError):
             self._call("delete_object", Bucket=bucket, Key=key)
 
     def paths(self, prefix: str) -> list[str]:
-        """Every object below a prefix, which is listed for it."""
         with _as_os_errors():
             return super().paths(prefix)
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        """Every object below a prefix with its size and the time when it was put."""
         with _as_os_errors():
             return super().objects(prefix)
 
     def folders(self, prefix: str) -> list[str]:
-        """The names between a prefix and the next slash, without what lies deeper."""
         with _as_os_errors():
             return super().folders(prefix)
 
-    def open_to_write(self, path: str, transfer: Transfer) -> ParallelUpload:
+    def open_to_write(self, path: str, transfer: PartTransfer) -> ParallelUpload:
         """A stream to a new object, in parts that go in parallel."""
         return ParallelUpload(self, path, part_bytes=transfer.part_bytes, num_parallel=transfer.num_parallel)
 
     def abort_unfinished(self, prefix: str, paths: Collection[str]) -> None:
-        """Forget what was begun of some objects below a prefix, which is listed for it."""
         for path, upload in self.unfinished_uploads(prefix):
             if path in paths:
                 self.abort_upload(path, upload)
@@ -155,15 +146,15 @@ class S3Store(ObjectStore):
     def unfinished_uploads(self, prefix: str) -> list[tuple[str, str]]:
         """Path and identity of every upload below a prefix that was neither completed nor aborted."""
         bucket, key = _split(prefix)
-        found: list[tuple[str, str]] = []
+        uploads: list[tuple[str, str]] = []
         page: dict[str, Any] = {"IsTruncated": True}
         while page.get("IsTruncated"):
             markers = {
                 marker: page[f"Next{marker}"] for marker in ("KeyMarker", "UploadIdMarker") if page.get(f"Next{marker}")
             }
             page = self._call("list_multipart_uploads", Bucket=bucket, Prefix=key, **markers)
-            found += [(f"{bucket}/{upload['Key']}", upload["UploadId"]) for upload in page.get("Uploads", [])]
-        return found
+            uploads += [(f"{bucket}/{upload['Key']}", upload["UploadId"]) for upload in page.get("Uploads", [])]
+        return uploads
 
     def _changed_at(self, entry: Mapping[str, Any]) -> float:
         return float(entry["LastModified"].timestamp())
@@ -180,7 +171,7 @@ def _split(path: str) -> tuple[str, str]:
 
 @contextmanager
 def _as_os_errors() -> Iterator[None]:
-    """What goes wrong before the store could answer, as OSError; its own answers s3fs has translated."""
+    """Turn errors from before the store could answer into OSError; its answers s3fs has translated."""
     try:
         yield
     except (BotoCoreError, ConnectionFailed) as error:

@@ -1,4 +1,4 @@
-"""What a run needs of an object store: a few verbs on paths, through fsspec."""
+"""Object stores as a run needs them: a few verbs on paths, through fsspec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from fsspec import AbstractFileSystem
 
-from io_bench.target.transfer import Transfer
+from io_bench.target.target import PartTransfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +79,34 @@ class ObjectStore:
     def paths(self, prefix: str) -> list[str]:
         """Every object below a prefix, which is listed for it."""
         try:
-            found = self._fs.find(prefix)
+            paths = self._fs.find(prefix)
         except FileNotFoundError:
             return []
         # Where nothing is below it, some stores show the prefix itself.
-        return sorted(path for path in map(_plain, found) if path.startswith(f"{prefix}/"))
+        return sorted(path for path in map(_plain, paths) if path.startswith(f"{prefix}/"))
 
     def objects(self, prefix: str) -> list[StoredObject]:
         """Every object below a prefix with its size and the time when it was put."""
         try:
-            found: dict[str, Mapping[str, Any]] = self._fs.find(prefix, detail=True)
+            entries: dict[str, Mapping[str, Any]] = self._fs.find(prefix, detail=True)
         except FileNotFoundError:
             return []
         return [
             StoredObject(_plain(path), int(entry["size"]), self._changed_at(entry))
-            for path, entry in sorted(found.items())
+            for path, entry in sorted(entries.items())
             if _plain(path).startswith(f"{prefix}/")
         ]
 
     def folders(self, prefix: str) -> list[str]:
         """The names between a prefix and the next slash, without what lies deeper."""
         try:
-            found = self._fs.ls(prefix, detail=True)
+            entries = self._fs.ls(prefix, detail=True)
         except FileNotFoundError:
             return []
-        below = (_plain(str(each["name"]).rstrip("/")) for each in found if each["type"] == "directory")
+        below = (_plain(str(each["name"]).rstrip("/")) for each in entries if each["type"] == "directory")
         return sorted(path.removeprefix(f"{prefix}/") for path in below if path.startswith(f"{prefix}/"))
 
-    def open_to_write(self, path: str, transfer: Transfer) -> BinaryIO | io.RawIOBase:
+    def open_to_write(self, path: str, transfer: PartTransfer) -> BinaryIO | io.RawIOBase:
         """A stream to a new object, which fsspec writes in parts, one after another."""
         return cast(BinaryIO, self._fs.open(path, "wb", block_size=transfer.part_bytes))
 
@@ -114,12 +114,12 @@ class ObjectStore:
         """Forget what was begun of some objects below a prefix, which is listed for it."""
 
     def _changed_at(self, entry: Mapping[str, Any]) -> float:
-        """When an object of a listing was put: what only the store itself knows how its listings say."""
+        """Read off a listing when an object was put: only the store itself knows how its listings say it."""
         return self.changed_at(str(entry["name"]))
 
 
 def _plain(path: str) -> str:
-    """A path as it was given: some file systems of fsspec, that in memory too, list theirs from a root."""
+    """Give a path as it was given: some file systems of fsspec, that in memory too, list theirs from a root."""
     return path.removeprefix("/")
 
 

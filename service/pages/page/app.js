@@ -6,7 +6,7 @@ import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
 import { presented, spoken } from "./presentation.js";
-import { QUESTIONS } from "./questions.js";
+import { QUESTIONS, pricesLeftOut } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
 import * as saving from "./saving.js";
@@ -23,6 +23,7 @@ let charts = [];
 let under_way;
 let later;
 
+document.querySelector('.pages a[href="./"]').setAttribute("aria-current", "page");
 remember();
 start().catch(showProblem);
 visitor((action) => action().catch(showProblem)).catch(() => undefined); // a token that does not hold is named where it is entered
@@ -113,7 +114,7 @@ async function keepInAddress(signal) {
 }
 
 function showAnswer(answer) {
-  showProblems([]);
+  showProblems(pricesLeftOut(state));
   byId("problems").replaceChildren();
   charts = answer.charts;
   exchange(byId("shown"), [keep(), ...presented(answer)]);

@@ -119,6 +119,25 @@ export const GROUPS = [
   },
 ];
 
+const LABELS = new Map(GROUPS.flatMap(({ fields }) => fields.map(({ path, label }) => [path, label.replace("or ", "")])));
+const MARKS = new Set(".,;:()`");
+
+/** A text of an answer, in which a field that the form shows has its label in place of its path. */
+export function labelled(text) {
+  return text.split(" ").map(labelledWord).join(" ");
+}
+
+/** A word with its label, where it is the path of a field between marks. */
+function labelledWord(word) {
+  const isMark = (place) => MARKS.has(word.at(place));
+  let start = 0;
+  let end = word.length;
+  while (start < end && isMark(start)) start += 1;
+  while (end > start && isMark(end - 1)) end -= 1;
+  const label = LABELS.get(word.slice(start, end));
+  return label === undefined ? word : `${word.slice(0, start)}“${label}”${word.slice(end)}`;
+}
+
 /** What was seen of one model, and is wrong of another. */
 const OF_ONE_MODEL = ["checkpoint.observed_bytes"];
 /** The degrees that a model is cut by. Where the GPUs are counted, those of another model are found. */

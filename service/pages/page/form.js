@@ -1,5 +1,6 @@
 // The form: a scenario in, the changed scenario out.
 
+import { configFiles } from "./config-files.js";
 import { byId, element } from "./dom.js";
 import { GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
@@ -12,6 +13,8 @@ const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
 let schema = {};
 let scenario = {};
 let changed = () => {};
+/** By field what was typed into it in the place of others: clearing it brings those back. */
+let replaced = {};
 
 /** Build the form from the schema of scenarios; `onChange` gets every new scenario. */
 export function build(scenarios, onChange) {
@@ -22,16 +25,19 @@ export function build(scenarios, onChange) {
       element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value), (value) => slide(field, value)))),
     ),
   );
+  const imports = configFiles(() => scenario, take);
+  byId("files").replaceChildren(imports.place);
   byId("parallelism.data").closest("fieldset").append(layouts());
   byId("json").addEventListener("change", (event) => takeJson(event.target.value));
   byId("scenario").addEventListener("submit", (event) => event.preventDefault());
   byId("scenario").addEventListener("dragover", (event) => event.preventDefault());
-  byId("scenario").addEventListener("drop", takeDropped);
+  byId("scenario").addEventListener("drop", (event) => takeDropped(event, imports.add));
   fillLists();
 }
 
 /** Show a scenario in the form; what is being typed stays as it is. */
 export function show(shown) {
+  if (shown !== scenario) replaced = {};
   scenario = shown;
   for (const { path } of GROUPS.flatMap((group) => group.fields)) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
@@ -39,6 +45,7 @@ export function show(shown) {
 
 /** Show the fields that a question takes. Others would be typed into without effect. */
 export function showFor(question) {
+  byId("files").hidden = !takes(question, "model");
   for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
   for (const group of byId("fields").children) group.hidden = !group.querySelector(".field:not([hidden])");
   byId("layouts").parentElement.hidden = !takes(question, "parallelism");
@@ -51,9 +58,23 @@ function write(id, value) {
 
 function put(field, value) {
   const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
-  const cleared = (value === undefined ? [] : others).reduce((next, path) => withValue(next, path, undefined), scenario);
   const given = field.path === "model" && value !== undefined ? model(String(value)) : value;
-  take(withValue(cleared, field.path, given));
+  const base = value === undefined ? withReplaced(field) : without(field, others);
+  take(withValue(base, field.path, given));
+}
+
+/** The scenario without the fields that cannot stand beside one, which are remembered. */
+function without(field, others) {
+  const former = others.filter((path) => valueAt(scenario, path) !== undefined).map((path) => [path, valueAt(scenario, path)]);
+  if (former.length) replaced[field.path] = former;
+  return others.reduce((next, path) => withValue(next, path, undefined), scenario);
+}
+
+/** The scenario with the fields again that stood there before one was typed; not those of another model. */
+function withReplaced({ path, instead = [] }) {
+  const former = path === "model" || instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
+  delete replaced[path];
+  return former.reduce((next, [other, value]) => withValue(next, other, value), scenario);
 }
 
 function slide(field, value) {
@@ -66,6 +87,7 @@ export function set(path, value) {
 }
 
 function take(next) {
+  scenario = next;
   show(next);
   changed(next);
 }
@@ -98,14 +120,21 @@ function takeJson(typed) {
   const next = parsed(typed);
   const isDocument = typeof next === "object" && next !== null && !Array.isArray(next);
   byId("json-problem").textContent = isDocument ? "" : "This is no JSON document: check quotes, commas and brackets.";
-  if (isDocument) take(next);
+  if (isDocument) {
+    replaced = {};
+    take(next);
+  }
 }
 
-async function takeDropped(event) {
+/** Take what is dropped beside the place for files: text is a model, and so is a list or an index of tensors. */
+async function takeDropped(event, add) {
+  if (event.defaultPrevented && event.target.closest(".drop")) return;
   event.preventDefault();
-  const [dropped] = event.dataTransfer.files;
-  const given = dropped ? await dropped.text() : event.dataTransfer.getData("text");
-  if (given) put({ path: "model" }, given.trim());
+  const { files } = event.dataTransfer;
+  const given = files.length === 1 ? (await files[0].text()).trim() : event.dataTransfer.getData("text");
+  const tensors = parsed(given);
+  if (files.length === 0 ? given : Array.isArray(tensors) || tensors?.weight_map) put({ path: "model" }, given);
+  else if (files.length) await add(files);
 }
 
 async function fillLists() {

@@ -43,13 +43,14 @@ export function show(shown) {
   for (const input of byId("offers").querySelectorAll("[data-field]")) input.value = valueAt(purchase, input.id) ?? "";
 }
 
-function offer({ prices = [], name }, index) {
+function offer({ prices: shown = [], name }, index) {
   const path = `offers.${index}.`;
+  const prices = () => purchase.offers[index].prices ?? []; // as they are when a button is pressed, edits included
   const remove = button("Remove this offer", () => rebuilt("offers", without(purchase.offers, index)));
-  const more = button("Add a price", () => rebuilt(`${path}prices`, [...prices, NEW_PRICE]));
-  const priced = prices.map((_, each) => [
+  const more = button("Add a price", () => rebuilt(`${path}prices`, [...prices(), NEW_PRICE]));
+  const priced = shown.map((_, each) => [
     rows(PRICE, `${path}prices.${each}.`),
-    button("Remove this price", () => rebuilt(`${path}prices`, without(prices, each))),
+    button("Remove this price", () => rebuilt(`${path}prices`, without(prices(), each))),
   ]);
   return element("fieldset", {}, element("legend", {}, name || `Offer ${index + 1}`), rows(OFFER, path), priced, more, " ", remove);
 }

@@ -39,7 +39,11 @@ async function all({ again, attempt }) {
 
 function latest(calibration) {
   if (!calibration) return "-";
-  return [`grade ${calibration.grade}, ${calibration.engine}, `, moment(calibration.created_at)];
+  return [`grade ${graded(calibration)}, ${calibration.engine}, `, moment(calibration.created_at)];
+}
+
+function graded({ grade, inside_grade, beyond_grade }) {
+  return inside_grade ? `${inside_grade} inside what was measured, ${beyond_grade} at 4 times the nodes` : grade;
 }
 
 function addition(again, attempt) {
@@ -117,7 +121,7 @@ function calibrated(root, calibrations, runs, place, { again, said, attempt }) {
   const make = async () => {
     said("The runs are being fitted.");
     const made = await attempt(async () => sent("POST", `${root}/calibrations`, {}));
-    said(made ? `Calibrated: grade ${made.grade}.` : "");
+    said(made ? `Calibrated: grade ${graded(made)}.` : "");
     if (made) await again();
   };
   const columns = [
@@ -125,7 +129,7 @@ function calibrated(root, calibrations, runs, place, { again, said, attempt }) {
   ];
   const rows = calibrations.map((calibration) => [
     moment(calibration.created_at),
-    calibration.grade,
+    graded(calibration),
     calibration.engine,
     number(calibration.run_ids.length),
     number(calibration.num_left_out),

@@ -2,6 +2,7 @@
 
 import { chart } from "./charts.js";
 import { element, sentences, unbroken } from "./dom.js";
+import { labelled } from "./fields.js";
 import { gpuGrid } from "./gpu-grid.js";
 import { cell, heads, table, titled } from "./tables.js";
 
@@ -15,7 +16,7 @@ export function presented(answer) {
     verdict(answer),
     cards(answer),
     sentences("These guesses move the answer", answer.guesses, "guesses"),
-    sentences("Before you rely on it", answer.warnings, "warnings"),
+    sentences("Before you rely on it", answer.warnings.map(labelled), "warnings"),
     verdicts ? figures(verdicts) : "",
     answer.gpus ? gpuGrid(answer.gpus) : "",
     ...answer.charts.map(chart),
@@ -34,8 +35,8 @@ export function spoken(answer) {
 
 function verdict(answer) {
   if (answer.standing === "none") return "";
-  const lines = answer.verdict.split("\n").map((line) => element("p", {}, unbroken(line)));
-  return element("section", { class: `verdict ${answer.standing}`, "aria-label": "Verdict" }, lines, sentences("", answer.remedies));
+  const lines = answer.verdict.split("\n").map((line) => element("p", {}, unbroken(labelled(line))));
+  return element("section", { class: `verdict ${answer.standing}`, "aria-label": "Verdict" }, lines, sentences("", answer.remedies.map(labelled)));
 }
 
 function cards(answer) {
@@ -46,7 +47,7 @@ function cards(answer) {
       {},
       element("dt", {}, row.label),
       element("dd", { class: "figure" }, unbroken(row.figure)),
-      element("dd", { class: "meaning" }, unbroken(row.meaning)),
+      element("dd", { class: "meaning" }, unbroken(labelled(row.meaning))),
     ),
   );
   const mark = answer.mark_meaning === "" ? "" : element("p", { class: "mark" }, answer.mark_meaning);
@@ -55,7 +56,7 @@ function cards(answer) {
 
 function figures(section) {
   const rows = section.rows.map((row) =>
-    element("tr", {}, heads(row.label), cell(row.figure, "figure"), cell(row.meaning)),
+    element("tr", {}, heads(row.label), cell(row.figure, "figure"), cell(labelled(row.meaning))),
   );
   return titled(section.title, element("table", { class: "figures" }, element("tbody", {}, rows)));
 }

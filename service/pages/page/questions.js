@@ -17,11 +17,26 @@ function layouts(scenario) {
 
 /** The purchase for the scenario, whose own storage and prices the offers take the place of. */
 function decision(scenario, purchase) {
-  return { ...purchase, workloads: [{ name: "the run", scenario: rest(scenario, QUESTIONS.offers) }] };
+  const offers = purchase.offers.map((offer) => ({ ...offer, prices: offer.prices?.filter(hasAmount) }));
+  return { ...purchase, offers, workloads: [{ name: "the run", scenario: rest(scenario, QUESTIONS.offers) }] };
 }
 
 function rest(scenario, { without }) {
   return Object.fromEntries(Object.entries(scenario).filter(([block]) => !without.includes(block)));
+}
+
+function hasAmount(price) {
+  return "amount" in price;
+}
+
+/** The prices that an answer leaves out, each with its field and a sentence. */
+export function pricesLeftOut({ question, purchase }) {
+  if (question !== "offers") return [];
+  return purchase.offers.flatMap(({ prices = [] }, offer) =>
+    prices.flatMap((price, index) =>
+      hasAmount(price) ? [] : [{ field: `offers.${offer}.prices.${index}.amount`, sentence: "A price without an amount does not count: give it, or remove the price." }],
+    ),
+  );
 }
 
 /** Whether a question takes the field at a path. */

@@ -13,7 +13,7 @@ export function row(field, schema, take, slid) {
     id: field.path,
     "data-field": true,
     "aria-describedby": `${field.path}-about ${field.path}-problem`,
-    oninput: (event) => take(valueOf(event.target.value)),
+    oninput: (event) => take(typedValue(field.path, event.target.value)),
   };
   const hint = field.hint && !placeholder ? `For example: ${field.hint}.` : "";
   return element(
@@ -44,6 +44,11 @@ export function showProblems(errors) {
 function belongs(field, id) {
   const named = field.replace(/^(workloads\.0\.)?scenario\./, "");
   return named === id || (id === "model" && named.startsWith("model"));
+}
+
+/** What is typed into a field. A rate or duration stays text, which says its unit or is refused; a number would be B/s or s. */
+function typedValue(path, typed) {
+  return /_(bytes_per_second|seconds)$/.test(path) && typed.trim() !== "" ? typed.trim() : valueOf(typed);
 }
 
 function valueOf(typed) {

@@ -1,4 +1,4 @@
-"""Checkpoint formats: each one object in one module, listed in the registry."""
+"""Checkpoint formats: each is one object in one module, listed in the registry."""
 
 from sizing.layout.formats.base import CheckpointFormat, Mode
 from sizing.layout.formats.checks import check_format, check_resharding

@@ -1,4 +1,4 @@
-"""Megatron-FSDP's format: PyTorch's distributed checkpoint of the rows that each rank has of every layer."""
+"""Megatron-FSDP's format: PyTorch's distributed checkpoint of each rank's rows of every layer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from typing import Self
 
 import numpy as np
 
+from sizing.frameworks.framework import GatheredUnits
+from sizing.layout.assignment import Counts, runs_of_equal
 from sizing.layout.containers import CONTAINERS, OF_DCP
-from sizing.layout.dealing import Counts, runs_of_equal
-from sizing.layout.files import File, PartBytes, Plan, WriterClass
-from sizing.layout.formats.base import CheckpointFormat, RankShare
-from sizing.layout.formats.dealt_stage import DealtStage, Flat
+from sizing.layout.files import File, PartBytes, Plan, SavingRank, WriterClass
+from sizing.layout.formats.assigned_stage import AssignedStage, Flat
+from sizing.layout.formats.base import (
+    OF_A_SHARE,
+    TENSOR_BY_TENSOR,
+    CheckpointFormat,
+    RankShare,
+    Readers,
+    every_shard_copy,
+)
 from sizing.layout.formats.fsdp_units import shares_of, units_of
-from sizing.layout.formats.planning import OF_A_SHARE
-from sizing.layout.formats.readers import Readers, every_shard_copy
 from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
-from sizing.layout.sharding import Gathers, Sharding
+from sizing.layout.sharding import Sharding
 from sizing.layout.stages import StageSpan, share
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
@@ -30,13 +35,18 @@ from sizing.state.training import Training
 
 
 class FsdpDtensor(CheckpointFormat):
-    """fp32 weights and moments, each once; ranks share the rows of a layer, one after the other.
+    """Format with fp32 weights and moments, each saved once; ranks share the rows of a layer, one after the other.
 
-    Of a frozen tensor, which has no fp32 weights, those that the model computes with are saved.
+    A frozen tensor has no fp32 weights: its computing weights are saved.
     """
 
+    @property
+    def walks_ranks(self) -> bool:
+        """Ranks are walked to find where each share of a unit begins and ends."""
+        return True
+
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Every rank, with its share of the units that its tensor rank and its expert rank hold."""
+        """Every rank writes its share of the units that its tensor rank and its expert rank hold."""
         for span in plan.spans:
             ranks = _Ranks.of(plan, span)
             of_tensor_ranks = [ranks.runs(rank) for rank in range(plan.parallelism.tensor)]
@@ -47,47 +57,44 @@ class FsdpDtensor(CheckpointFormat):
                     yield WriterClass(span, tensor_ranks, plan.parallelism.tensor, run, (file,))
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """The file says what it holds."""
+        """No shards are named here: each file says what it holds."""
         return RankShare(([], []))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
-        """Rank in the world."""
         return {"RANK": str(saving.rank)}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One."""
         return 1
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
-        """Of both, the fp32 weights are saved alone: the model's state dict has them in place of the others.
+        """Return false: the model's state dict has the fp32 weights in place of the others.
 
         Source: as the format's, param_and_grad_buffer.py, _init_distributed_params.
         """
         return False
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Every rank its rows."""
         return every_shard_copy(parallelism)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Tensors are cut by tensor ranks and the shard group; its copies cut nothing."""
+        """Count the ranks that cut tensors: tensor ranks x shard group. Copies cut nothing."""
         num_ranks = parallelism.tensor * parallelism.shard_ranks
         return Ranks(num_ranks, num_ranks)
 
     def sharding(self, training: Training, parallelism: Parallelism) -> Sharding:
-        """Weights, gradients and optimizer, as Megatron-FSDP divides them with `optim_grads_params`."""
+        """Shard weights, gradients and optimizer, as Megatron-FSDP does with `optim_grads_params`."""
         mesh = FsdpMesh.of(parallelism)
         ranks = Ranks(mesh.shards, mesh.expert_shards)
-        gathers: Gathers = "layers" if max(ranks) > 1 else "nothing"
+        gathers: GatheredUnits = "layers" if max(ranks) > 1 else "nothing"
         return Sharding(ranks, ranks, ranks, shard_group=mesh.shards, gathers=gathers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What each replica of a tensor rank saves of dense tensors or of experts.
+    """Dense or expert content that each replica of a tensor rank saves.
 
-    `trained` and `frozen` values, `tensors` and pieces of them, of all statistics; `evenly` are the bytes of parts
-    whose tensors have bytes of their own, which replicas share evenly.
+    `trained` and `frozen` count values, `tensors` the tensors and pieces of all statistics. `evenly` has the bytes of
+    parts whose bytes depend on the tensor, which replicas share evenly.
     """
 
     trained: Counts
@@ -97,63 +104,59 @@ class _Content:
     evenly: PartBytes
 
     def part_bytes(self, parts: tuple[StatePart, ...], replica: int) -> PartBytes:
-        """The bytes of each part that a replica saves; copies of a shard share it."""
+        """Count the bytes of each part that a replica saves; copies of a shard share it."""
         num_replicas = len(self.trained)
         copy = replica // (num_replicas // self.copies)
         trained, frozen = int(self.trained[replica]), int(self.frozen[replica])
-        found = {}
+        by_part = {}
         for part in parts:
             per_value = part.bytes_per_parameter
             if per_value is None:
-                found[part.name] = share(self.evenly[part.name], num_replicas, replica)
+                by_part[part.name] = share(self.evenly[part.name], num_replicas, replica)
             else:
                 values = trained * part.is_kept_of_trained + frozen * part.is_kept_of_frozen
-                found[part.name] = share(values * per_value, self.copies, copy)
-        return found
+                by_part[part.name] = share(values * per_value, self.copies, copy)
+        return by_part
 
-
-def _edges(content: _Content) -> set[int]:
-    """Replicas at which a rest of what is shared evenly ends, and at which copies of a shard begin."""
-    num_replicas = len(content.trained)
-    copies = set(range(0, num_replicas, num_replicas // content.copies))
-    return copies | {num_bytes % num_replicas for num_bytes in content.evenly.values()}
+    def edges(self) -> set[int]:
+        """Return the replicas at which a remainder of evenly shared bytes ends, or copies of a shard begin."""
+        num_replicas = len(self.trained)
+        copies = set(range(0, num_replicas, num_replicas // self.copies))
+        return copies | {num_bytes % num_replicas for num_bytes in self.evenly.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranks:
-    """The ranks that save a span, which is all of the model: Megatron-FSDP has no pipeline."""
+    """Ranks that save a span, which is the whole model: Megatron-FSDP has no pipeline."""
 
     plan: Plan
-    stage: DealtStage
+    stage: AssignedStage
 
     @classmethod
     def of(cls, plan: Plan, span: StageSpan) -> Self:
-        """The ranks of a span."""
+        """Build the ranks of a span, with a stage of what has no bytes per parameter."""
         odd = tuple(part for part in plan.parts if part.bytes_per_parameter is None)
-        return cls(plan, DealtStage(plan, span, parts=(), flat=(), once=odd))
+        return cls(plan, AssignedStage(plan, span, parts=(), flat=(), once=odd))
 
     def runs(self, tensor_rank: int) -> list[tuple[range, File]]:
-        """Runs of replicas of a tensor rank with equal files; empty ones are left out."""
-        held = self._dense(tensor_rank), self._expert(tensor_rank)
-        columns = [each for content in held for each in (content.trained, content.frozen)]
-        edges = set[int]().union(*map(_edges, held))
-        runs = starmap(range, runs_of_equal(columns, edges))
-        return [(some, file) for run in runs for some, file in self._files(held, run) if some and file.num_bytes]
-
-    def _files(self, held: tuple[_Content, _Content], run: range) -> Iterator[tuple[range, File]]:
-        """Of replicas with equal bytes, which share the number of their tensors: the first have one more."""
-        dense, expert = (content.part_bytes(self.plan.parts, run.start) for content in held)
-        num_tensors = sum(int(content.tensors[run.start : run.stop].sum()) // content.copies for content in held)
-        each, more = divmod(num_tensors, len(run))
-        for some, count in ((run[:more], each + 1), (run[more:], each)):
-            yield some, File("__RANK_0.distcp", dense, expert, count, holds="dealt")
-
-    def _dense(self, tensor_rank: int) -> _Content:
+        """Return runs of a tensor rank's replicas with equal files, without empty files."""
         shares = self._shares(tensor_rank, of_experts=False, num_ranks=self.plan.parallelism.shard_ranks)
-        return self._content(shares, self.stage.once_dense(tensor_rank))
+        contents = self._content(shares, self.stage.once_dense(tensor_rank)), self._expert_content(tensor_rank)
+        columns = [each for content in contents for each in (content.trained, content.frozen)]
+        edges = set[int]().union(*(content.edges() for content in contents))
+        runs = []
+        for run in starmap(range, runs_of_equal(columns, edges)):
+            dense, expert = (content.part_bytes(self.plan.parts, run.start) for content in contents)
+            num_tensors = sum(int(each.tensors[run.start : run.stop].sum()) // each.copies for each in contents)
+            each, more = divmod(num_tensors, len(run))  # the first replicas of a run have one tensor more
+            for some, count in ((run[:more], each + 1), (run[more:], each)):
+                file = File("__RANK_0.distcp", dense, expert, count, holds="assigned")
+                if some and file.num_bytes:
+                    runs.append((some, file))
+        return runs
 
-    def _expert(self, tensor_rank: int) -> _Content:
-        """Rank t + T j of a copy holds part i mod ET of the experts of rank floor(i / ET) mod E, and shares it."""
+    def _expert_content(self, tensor_rank: int) -> _Content:
+        """Return the experts of rank t + T j = i of a copy: its share of part i mod ET of rank floor(i / ET) mod E."""
         p = self.plan.parallelism
         num_parts, num_different = p.expert_tensor_degree, p.expert * p.expert_tensor_degree
         num_shards = p.tensor * p.shard_ranks // num_different
@@ -164,21 +167,22 @@ class _Ranks:
         return self._content([each[which] for each in shares], self.stage.once_expert(tensor_rank))
 
     def _content(self, shares: list[Counts], evenly: Flat) -> _Content:
-        """Of each shard in every copy."""
+        """Repeat the shares of a copy for every copy."""
         p = self.plan.parallelism
         copies = p.num_replicas // p.shard_ranks
         trained, frozen, tensors = (np.tile(each, copies) for each in shares)
         return _Content(trained, frozen, tensors, copies, evenly.part_bytes)
 
     def _shares(self, rank: int, *, of_experts: bool, num_ranks: int) -> list[Counts]:
-        """Trained and frozen values of each shard, and the tensors and pieces of all their statistics."""
-        found = [np.zeros(num_ranks, np.int64) for _ in range(3)]
+        """Count trained and frozen values of each shard, and the tensors and pieces of all their statistics."""
+        trained, frozen, tensors = (np.zeros(num_ranks, np.int64) for _ in range(3))
         for unit in units_of(self.plan.inventory, self.plan.parallelism, rank=rank, of_experts=of_experts):
             shares = shares_of(unit.parameters, num_ranks)
             kept = sum(p.num_statistics for p in self.plan.parts if p.is_kept_of(is_trained=unit.is_trained))
-            found[0 if unit.is_trained else 1] += unit.count * shares.values
-            found[2] += unit.count * kept * shares.pieces
-        return found
+            values = trained if unit.is_trained else frozen
+            values += unit.count * shares.values
+            tensors += unit.count * kept * shares.pieces
+        return [trained, frozen, tensors]
 
 
 FSDP_DTENSOR = FsdpDtensor(
@@ -192,6 +196,7 @@ FSDP_DTENSOR = FsdpDtensor(
     reshards="everything",
     needs_distributed_optimizer=True,
     container=CONTAINERS["distcp"],
+    host_loading=TENSOR_BY_TENSOR,
     planning=replace(OF_A_SHARE, metadata=replace(OF_DCP, is_fused=True)),
     assumptions=(
         Assumption(

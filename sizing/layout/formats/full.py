@@ -1,57 +1,106 @@
-"""One file: rank 0 gathers everything and writes it."""
+"""Formats in which rank 0 writes whole tensors: in one file, or in one of weights and one of the optimizer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from sizing.layout.cells import unique_content, unique_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import File, Plan, WriterClass
-from sizing.layout.formats.base import CheckpointFormat, RankShare
-from sizing.layout.formats.readers import RANK_0, Readers
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, SavingRank, WriterClass
+from sizing.layout.formats.base import RANK_0, CheckpointFormat, RankShare, Readers, every_replica
+from sizing.layout.holders import Content, unique_content, unique_shards
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
 from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
 _ON_ONE_RANK = Parallelism()
-"""Tensors stand whole in the file, over however many ranks they were cut."""
+"""Degrees of the file: tensors are whole in it, however many ranks cut them."""
 
 
 class Full(CheckpointFormat):
-    """FSDP2's full state dict, saved by `torch.save`."""
+    """Full state dict of FSDP2, saved by `torch.save`."""
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Rank 0 with all tensors, each whole."""
+        """List rank 0, which writes all tensors, each whole."""
         span = plan.spans[0]
         dense, expert = unique_content(span, _ON_ONE_RANK, plan.parts)
-        file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes, dense.num_tensors() + expert.num_tensors())
-        yield WriterClass(span, range(1), 1, range(1), (file,))
+        files = tuple(file for file in self.files_of_rank_0(plan, dense, expert) if file.num_bytes)
+        yield WriterClass(span, range(1), 1, range(1), files)
+
+    def files_of_rank_0(self, plan: Plan, dense: Content, expert: Content) -> Iterator[File]:
+        """List the file, which holds everything."""
+        yield _file("checkpoint.pt", (*WEIGHTS, *OPTIMIZER), dense, expert)
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """All tensors."""
         return RankShare(unique_shards(saving.writer.span, _ON_ONE_RANK))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
-        """None: there is one file."""
         return {}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One."""
         return 1
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
-        """Whatever is kept is saved."""
         return True
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Rank 0 alone."""
         return RANK_0
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Nothing is cut."""
         return Ranks()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OfTrainer(Full):
+    """Files that rank 0 writes for a trainer: with DDP it has all of them, with FSDP it gathers them.
+
+    `weights_file`, `optimizer_file`: their names; None if one file, `weights_file`, holds both. `of_fsdp`: names of the
+    two with FSDP, where the weights may have a second file. `shard_bytes`: max bytes of a file of weights.
+    Source: as `source` of each; accelerate 1.15, utils/fsdp_utils.py, load_fsdp_model, where rank 0 loads.
+    """
+
+    weights_file: str
+    optimizer_file: str | None
+    of_fsdp: tuple[tuple[str, ...], str | None]
+    shard_bytes: int | None = None
+
+    def files_of_rank_0(self, plan: Plan, dense: Content, expert: Content) -> Iterator[File]:
+        """List the files of weights, and that of the optimizer."""
+        weights, optimizer = self._names(plan.parallelism)
+        for name in weights:
+            file = _file(name, WEIGHTS if optimizer else (*WEIGHTS, *OPTIMIZER), dense, expert)
+            count = -(-file.num_bytes // self.shard_bytes) if self.shard_bytes and name == self.weights_file else 1
+            yield replace(file, name=name.replace(".", "-NNNNN-of-MMMMM."), count=count) if count > 1 else file
+        if optimizer:
+            yield _file(optimizer, OPTIMIZER, dense, expert)
+
+    def _names(self, parallelism: Parallelism) -> tuple[tuple[str, ...], str | None]:
+        return self.of_fsdp if _has_fsdp(parallelism) else ((self.weights_file,), self.optimizer_file)
+
+    def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
+        """Files of weights are numbered from 1, if there are several."""
+        return {"NNNNN": f"{number + 1:05d}", "MMMMM": f"{file.count:05d}"}
+
+    def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
+        return len(self._names(parallelism)[0]) if part in WEIGHTS else 1
+
+    def gathered_parts(self, sharding: Sharding) -> tuple[PartName, ...]:
+        """With DDP nothing is gathered."""
+        return () if sharding.shard_group == 1 else super().gathered_parts(sharding)
+
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
+        """With DDP every rank reads everything, with FSDP rank 0."""
+        return every_replica(parallelism.replicas) if sharding.shard_group == 1 else RANK_0
+
+
+def _has_fsdp(parallelism: Parallelism) -> bool:
+    return (parallelism.shard_group or 1) > 1
+
+
+def _file(name: str, names: tuple[PartName, ...], dense: Content, expert: Content) -> File:
+    """Make a file of some parts, each tensor whole."""
+    return File(name, dense.of(names), expert.of(names), dense.num_tensors(names) + expert.num_tensors(names))
 
 
 FULL = Full(
@@ -68,4 +117,87 @@ FULL = Full(
     planning=None,
     assumptions=(),
     source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
+)
+
+TORCH_SAVE = OfTrainer(
+    name="torch-save",
+    frameworks=("ddp",),
+    modes=("sync",),
+    takes=frozenset(),
+    files="one file",
+    writers="rank 0",
+    gathers="nothing",
+    reshards="everything",
+    needs_distributed_optimizer=False,
+    container=CONTAINERS["torch-zip"],
+    planning=None,
+    assumptions=(),
+    weights_file="checkpoint.pt",
+    optimizer_file=None,
+    of_fsdp=(("checkpoint.pt",), None),
+    source="PyTorch tutorials, Getting Started with Distributed Data Parallel; torch.save",
+)
+
+LIGHTNING = OfTrainer(
+    name="lightning",
+    frameworks=("lightning",),
+    modes=("sync",),
+    takes=frozenset({"shard_group"}),
+    files="one file, epoch=E-step=S.ckpt",
+    writers="rank 0",
+    gathers="everything",
+    reshards="everything",
+    needs_distributed_optimizer=False,
+    container=CONTAINERS["torch-zip"],
+    planning=None,
+    assumptions=(),
+    weights_file="last.ckpt",
+    optimizer_file=None,
+    of_fsdp=(("last.ckpt",), None),
+    source="Lightning 2.6, trainer/connectors/checkpoint_connector.py, dump_checkpoint; strategies/fsdp.py with "
+    "state_dict_type full, its default",
+)
+
+_MODEL = "model.safetensors"
+_FSDP_MODEL, _OPTIMIZER_BIN = "pytorch_model_fsdp.bin", "optimizer.bin"
+
+HF_TRAINER = OfTrainer(
+    name="hf-trainer",
+    frameworks=("transformers",),
+    modes=("sync",),
+    takes=frozenset({"shard_group"}),
+    files="model.safetensors, in files of up to 50 GB, and optimizer.pt; with FSDP pytorch_model_fsdp.bin beside it, "
+    "which has the weights again, and optimizer.bin",
+    writers="rank 0",
+    gathers="everything",
+    reshards="everything",
+    needs_distributed_optimizer=False,
+    container=CONTAINERS["torch-zip"],
+    planning=None,
+    assumptions=(),
+    weights_file=_MODEL,
+    optimizer_file="optimizer.pt",
+    of_fsdp=((_MODEL, _FSDP_MODEL), _OPTIMIZER_BIN),
+    shard_bytes=50_000_000_000,
+    source="transformers 5.23, trainer.py, save_model and _save_optimizer_and_scheduler; modeling_utils.py, "
+    "max_shard_size of save_pretrained; accelerate 1.15, utils/fsdp_utils.py with FULL_STATE_DICT",
+)
+
+ACCELERATE = OfTrainer(
+    name="accelerate",
+    frameworks=("accelerate",),
+    modes=("sync",),
+    takes=frozenset({"shard_group"}),
+    files="model.safetensors and optimizer.bin; with FSDP pytorch_model_fsdp.bin and optimizer.bin",
+    writers="rank 0",
+    gathers="everything",
+    reshards="everything",
+    needs_distributed_optimizer=False,
+    container=CONTAINERS["torch-zip"],
+    planning=None,
+    assumptions=(),
+    weights_file=_MODEL,
+    optimizer_file=_OPTIMIZER_BIN,
+    of_fsdp=((_FSDP_MODEL,), _OPTIMIZER_BIN),
+    source="accelerate 1.15, checkpointing.py, save_accelerator_state; utils/fsdp_utils.py with FULL_STATE_DICT",
 )

@@ -1,4 +1,4 @@
-"""Megatron's own formats: a file of each model-parallel rank, with or without the optimizer gathered beside it."""
+"""Megatron's own formats: one file of each model-parallel rank, or a second one with the gathered optimizer."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sizing.errors import InvalidInput
-from sizing.layout.cells import Cell, rank_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import OPTIMIZER, WEIGHTS, File, PartBytes, Plan, WriterClass, flat_file, of_cell
-from sizing.layout.formats.base import CheckpointFormat, RankShare
-from sizing.layout.formats.readers import WRITERS, Readers, every_replica
-from sizing.layout.formats.tensor_copies import copies_in_a_replica
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, PartBytes, Plan, SavingRank, WriterClass, flat_file, of_holder
+from sizing.layout.formats.base import WRITERS, CheckpointFormat, RankShare, Readers, copies_in_a_replica, every_replica
+from sizing.layout.holders import HolderClass, rank_shards
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
 from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
 
 class Megatron(CheckpointFormat):
-    """Every model-parallel rank of the first replica writes all that it holds; with experts, every expert rank.
+    """Classic format: every model-parallel rank of the first replica, or every expert rank, writes all that it holds.
 
-    A file is named by tensor, stage and expert rank: rank i = t + T j of a stage by t and floor(i / ET) mod E.
+    Tensor, stage and expert rank name a file: rank i = t + T j of a stage has tensor rank t and expert rank floor(i /
+    ET) mod E.
     """
 
     def refused_degrees(self, parallelism: Parallelism) -> InvalidInput | None:
-        """Two ranks that hold different things must not write the same file, and no rank may find none."""
+        """Refuse degrees with which ranks of different content would write one file, or a rank would find none."""
         p, of_experts = parallelism, _num_expert_ranks(parallelism)
         is_whole = of_experts % p.tensor == 0 or p.tensor % of_experts == 0
         if p.expert_tensor_degree <= p.tensor and is_whole:
@@ -40,25 +38,23 @@ class Megatron(CheckpointFormat):
         )
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """One file per rank."""
+        """List the model-parallel ranks of the first replica, each with one file."""
         name = f"{_folder(plan)}/model_optim_rng.pt"
-        for cell in plan.cells:
-            num_tensors = cell.dense.num_tensors() + cell.expert.num_tensors()
-            file = File(name, cell.dense.part_bytes, cell.expert.part_bytes, num_tensors)
-            yield of_cell(plan, cell, (file,), data_ranks=range(_writers_of_tensor_rank(plan.parallelism)))
+        for holder in plan.holders:
+            num_tensors = holder.dense.num_tensors() + holder.expert.num_tensors()
+            file = File(name, holder.dense.part_bytes, holder.expert.part_bytes, num_tensors)
+            yield of_holder(plan, holder, (file,), data_ranks=range(_writers_of_tensor_rank(plan.parallelism)))
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """All that the rank holds."""
         return RankShare(rank_shards(saving.writer.span, saving.parallelism, saving.inner))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
-        """Tensor, pipeline and expert rank."""
         p = saving.parallelism
         expert = (saving.inner + p.tensor * saving.outer) // p.expert_tensor_degree % p.expert
         return {"TT": f"{saving.inner:02d}", "PPP": f"{saving.stage:03d}", "EEE": f"{expert:03d}"}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One for each model-parallel rank that holds it; dense tensors stand in the file of each expert rank.
+        """Each model-parallel rank saves all that it holds; dense tensors stand in the file of each expert rank.
 
         Where tensor ranks are more than expert ranks, experts stand in the files of several.
         """
@@ -68,69 +64,69 @@ class Megatron(CheckpointFormat):
         )
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
-        """Both are saved."""
         return True
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Each expert rank reads its own file, with the dense tensors in it."""
+        """Return every replica: each expert rank reads its own file, with the dense tensors in it."""
         num_files = parallelism.tensor * _writers_of_tensor_rank(parallelism)
         copies = parallelism.ranks_per_stage // num_files
         return every_replica(Ranks(copies, copies))
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Tensors are cut by the tensor degree."""
         return Ranks(parallelism.tensor, parallelism.expert_tensor_degree)
 
 
 class MegatronDistributedOptimizer(Megatron):
-    """The same with the optimizer, which replicas share, gathered into a file of its own."""
+    """Classic format with the optimizer, which replicas share, gathered into a file of its own."""
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """The optimizer is gathered to the first rank that holds it, dense or expert's; weights stand in each file."""
+        """List the writers: all write weights, the first rank that holds a part of the optimizer gathers it."""
         weights_name, optimizer_name = (f"{_folder(plan)}/{f}.pt" for f in ("model_optim_rng", "distrib_optim"))
-        for cell in plan.cells:
-            num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
-            weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
-            dense, expert = cell.dense.of(OPTIMIZER), cell.expert.of(OPTIMIZER)
+        for holder in plan.holders:
+            num_weights = holder.dense.num_tensors(WEIGHTS) + holder.expert.num_tensors(WEIGHTS)
+            weights = File(weights_name, holder.dense.of(WEIGHTS), holder.expert.of(WEIGHTS), num_weights)
+            dense, expert = holder.dense.of(OPTIMIZER), holder.expert.of(OPTIMIZER)
             num_with_experts = _num_expert_ranks(plan.parallelism)
-            for of_ranks, experts in _split(cell, at=num_with_experts, before=expert, after={}):
+            for of_ranks, experts in _split(holder, at=num_with_experts, before=expert, after={}):
                 first = flat_file(optimizer_name, dense, experts, plan.parts)
-                yield of_cell(plan, of_ranks, (weights, first), data_ranks=range(1))
+                yield of_holder(plan, of_ranks, (weights, first), data_ranks=range(1))
             num_writers = _writers_of_tensor_rank(plan.parallelism)
             if num_writers > 1:
                 others = flat_file(optimizer_name, {}, expert, plan.parts)
-                yield of_cell(plan, cell, (weights, others), data_ranks=range(1, num_writers))
+                yield of_holder(plan, holder, (weights, others), data_ranks=range(1, num_writers))
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """As in the classic format; of the optimizer one for all expert ranks."""
+        """Weights are saved as in the classic format, the optimizer once for all expert ranks."""
         if part in WEIGHTS:
             return super().num_copies(group, part, parallelism)
         return copies_in_a_replica(group, parallelism)
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Weights as in the classic format; the optimizer by those who gathered it."""
+        """Return the classic format's readers for weights, and the writers for the optimizer."""
         return super().readers(part, parallelism, sharding) if part in WEIGHTS else WRITERS
 
 
 def _num_expert_ranks(p: Parallelism) -> int:
-    """Ranks that hold different experts: E x ET."""
+    """Count the ranks that hold different experts: E x ET."""
     return p.expert * p.expert_tensor_degree
 
 
 def _writers_of_tensor_rank(p: Parallelism) -> int:
-    """Ranks of one tensor rank of a stage that hold different experts; one writes anyway."""
+    """Count the ranks of one tensor rank of a stage that hold different experts, at least 1."""
     return max(1, _num_expert_ranks(p) // p.tensor)
 
 
-def _split(cell: Cell, *, at: int, before: PartBytes, after: PartBytes) -> Iterator[tuple[Cell, PartBytes]]:
-    """The tensor ranks of a cell before and from a number on, with what each have."""
-    ranks = cell.tensor_ranks
+def _split(
+    holder: HolderClass, *, at: int, before: PartBytes, after: PartBytes
+) -> Iterator[tuple[HolderClass, PartBytes]]:
+    """Split the tensor ranks of a holder at a number, each half with its bytes."""
+    ranks = holder.tensor_ranks
     for some, held in (
         (range(ranks.start, min(at, ranks.stop)), before),
         (range(max(at, ranks.start), ranks.stop), after),
     ):
         if some:
-            yield replace(cell, tensor_ranks=some), held
+            yield replace(holder, tensor_ranks=some), held
 
 
 def _folder(plan: Plan) -> str:

@@ -1,33 +1,31 @@
-"""Orbax's format, as MaxText saves: every process writes its slices of every array into an OCDBT database of its own.
+"""Orbax's format, as MaxText saves: every process writes its slices of all arrays into an OCDBT database of its own.
 
-A shard that stands on R ranks is cut into R slices along the first of its dimensions that R divides, and each rank
-writes one. Where no dimension divides, the first of them writes the shard whole.
+A shard that is on R ranks is cut into R slices along its first dimension that R divides, and each rank writes one. If R
+divides no dimension, the first rank writes the shard whole.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sizing.layout.cells import Shards, unique_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import File, PartBytes, Plan, WriterClass, runs, shares
-from sizing.layout.formats.base import CheckpointFormat, RankShare
-from sizing.layout.formats.readers import Readers
+from sizing.layout.files import File, PartBytes, Plan, SavingRank, WriterClass, runs, shares
+from sizing.layout.formats.base import CheckpointFormat, HostLoading, RankShare, Readers
+from sizing.layout.holders import Shards, content_of, unique_shards
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
 from sizing.layout.sharding import Sharding
-from sizing.layout.shards import content_of
 from sizing.layout.stages import Holding, StageSpan
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.state.saved_state import PartName
 
 TARGET_FILE_BYTES = 2 * 1024**3
-"""Orbax's ocdbt_target_data_file_size on file systems, and MaxText's everywhere: a data file is closed once it is as
-large. Source: `checkpoint_storage_target_data_file_size_bytes` of MaxText in published/framework_defaults.json."""
+"""Size at which Orbax closes a data file. Source: MaxText, configs/base.yml,
+checkpoint_storage_target_data_file_size_bytes; on file systems Orbax takes the same where none is given
+(checkpoint/_src/serialization/tensorstore_utils.py, _DEFAULT_OCDBT_TARGET_DATA_FILE_SIZE)."""
 
 _DATA, _MANIFEST, _SHAPES = (
     "ocdbt.process_RANK/d/N",
@@ -37,46 +35,43 @@ _DATA, _MANIFEST, _SHAPES = (
 
 
 class Orbax(CheckpointFormat):
-    """Arrays are whole for all ranks: fsdp ranks and tensor ranks cut one dimension each, in equal parts."""
+    """Orbax's format. Arrays cover all ranks: FSDP ranks and tensor ranks cut one dimension each, in equal parts."""
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Every rank with its share of each pool, runs of ranks with equal shares together."""
+        """List the ranks, each with its share of each pool; ranks in a row with equal shares are one class."""
         ranks = plan.parallelism.ranks_per_stage
         span = plan.spans[0]
-        pools = [_Filled.of(pool, plan) for pool in _pools(span, plan.parallelism)]
-        dealt = ((part_bytes, each.num_writers, 1) for each in pools for part_bytes in (each.dense, each.expert))
-        for first, past in runs(ranks, *dealt, extra=[each.num_writers for each in pools]):
+        pools = [_PoolBytes.of(pool, plan) for pool in _pools(span, plan.parallelism)]
+        shared = ((part_bytes, each.num_writers, 1) for each in pools for part_bytes in (each.dense, each.expert))
+        for first, past in runs(ranks, *shared, extra=[each.num_writers for each in pools]):
             yield WriterClass(span, range(first, past), ranks, range(1), tuple(_files(pools, first)))
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """A share of each pool that the rank is a writer of."""
-        found = [
+        """A rank writes a share of each pool that it is a writer of."""
+        shares = [
             RankShare(pool.shards, saving.inner, pool.num_writers)
             for pool in _pools(saving.writer.span, saving.parallelism)
             if saving.inner < pool.num_writers
         ]
-        return replace(found[0], more=tuple(found[1:]))
+        return replace(shares[0], more=tuple(shares[1:]))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
-        """Process, one for each rank, and which of its data files; real ones have a random name."""
+        """Files are named by process, one for each rank, and numbered; real ones have a random name."""
         return {"RANK": str(saving.rank), "N": str(number)}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One."""
         return 1
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
-        """Whatever is kept is saved."""
         return True
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Every rank its shard."""
         shards, replicas = sharding.weights, parallelism.replicas
         copies = Ranks(*(max(1, n // held) for n, held in zip(replicas, shards, strict=True)))
         return Readers("every-shard-copy", "everyone", copies, shards)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Chunks of an array are compressed one by one, so that each is read whole."""
+        """Count the chunks of an array: each is compressed by itself, and so read whole."""
         shards = parallelism.tensor * parallelism.shard_ranks
         return Ranks(shards, shards)
 
@@ -90,8 +85,8 @@ class _Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
-    """A pool with its bytes."""
+class _PoolBytes:
+    """A pool with the bytes of each saved part in it."""
 
     dense: PartBytes
     expert: PartBytes
@@ -99,15 +94,15 @@ class _Filled:
     num_writers: int
 
     @classmethod
-    def of(cls, pool: _Pool, plan: Plan) -> _Filled:
-        """The bytes of the parts that a plan saves; the layers of a tensor are one array."""
+    def of(cls, pool: _Pool, plan: Plan) -> _PoolBytes:
+        """Count the bytes of the parts that a plan saves; a tensor of all layers is one array."""
         dense, expert = (content_of(shards, plan.parts).part_bytes for shards in pool.shards)
         num_arrays = sum(map(len, pool.shards)) * sum(part.num_statistics for part in plan.parts)
         return cls(dense, expert, num_arrays, pool.num_writers)
 
 
 def _pools(span: StageSpan, parallelism: Parallelism) -> Iterator[_Pool]:
-    """The arrays of a model by the number of ranks that write each, the largest number first."""
+    """Group the arrays of a model by the number of ranks that write each, the largest number first."""
     by_writers: dict[int, list[Holding]] = defaultdict(list)
     for holding in span.holdings:
         by_writers[_num_writers(holding, parallelism)].append(holding)
@@ -116,61 +111,52 @@ def _pools(span: StageSpan, parallelism: Parallelism) -> Iterator[_Pool]:
 
 
 _UNCUT = Parallelism()
-"""Of an array that is written in slices, statistics such as Adafactor's are those of the whole."""
+"""Degrees of an array that is written in slices: its statistics, such as Adafactor's, are those of the whole array."""
 
 
 def _num_writers(holding: Holding, parallelism: Parallelism) -> int:
-    """The ranks that write an array: all of them, or those with the first copy of each shard."""
+    """Count the ranks that write an array: all of them, or those with the first copy of each shard."""
     local = _local_shape(holding, parallelism)
-    shards = _array_size(holding) // math.prod(local)
+    num_values = holding.count * max(1, holding.experts) * math.prod(holding.shape)
+    shards = num_values // math.prod(local)
     ranks = parallelism.ranks_per_stage
     copies = max(1, ranks // shards)
     return ranks if any(size % copies == 0 for size in local) else shards
 
 
-def _array_size(holding: Holding) -> int:
-    return holding.count * max(1, holding.experts) * math.prod(holding.shape)
-
-
 def _local_shape(holding: Holding, parallelism: Parallelism) -> list[int]:
-    """What one rank has of an array that holds the tensors of all layers.
+    """Return the shape that one rank has of an array with the tensors of all layers.
 
-    Tensor ranks cut the dimension that they cut elsewhere, the shard group the other one, after the experts. A vector
-    is cut by tensor ranks alone. What does not divide stays whole.
-    Source: MaxText, configs/base.yml, logical_axis_rules and scan_layers.
+    Tensor ranks cut the same dimension as elsewhere. The shard group cuts the experts first, then the other dimension.
+    Only tensor ranks cut a vector. A dimension that cannot be divided stays whole. Source: MaxText, configs/base.yml,
+    logical_axis_rules and scan_layers.
     """
     layers, experts, shape = holding.count, max(1, holding.experts), list(holding.shape)
     tensor, shard = min(parallelism.tensor, holding.pieces), parallelism.shard_ranks
     by_expert = math.gcd(experts, parallelism.expert, shard)
-    shape[holding.cut] = _cut(shape[holding.cut], tensor)
+    shape[holding.cut] = _cut_size(shape[holding.cut], tensor)
     if len(shape) > 1:
         other = next(axis for axis in reversed(range(len(shape))) if axis != holding.cut)
-        shape[other] = _cut(shape[other], shard // by_expert)
+        shape[other] = _cut_size(shape[other], shard // by_expert)
     return [layers, experts // by_expert, *shape]
 
 
-def _cut(size: int, num_ranks: int) -> int:
+def _cut_size(size: int, num_ranks: int) -> int:
     return size // num_ranks if size % num_ranks == 0 else size
 
 
-def _files(pools: list[_Filled], rank: int) -> Iterator[File]:
-    """Data files, and what says where each chunk is in them."""
-    own = [filled for filled in pools if rank < filled.num_writers]
-    dense = _added(shares(filled.dense, filled.num_writers, rank) for filled in own)
-    expert = _added(shares(filled.expert, filled.num_writers, rank) for filled in own)
+def _files(pools: list[_PoolBytes], rank: int) -> Iterator[File]:
+    """List a rank's data files, and the files that say where each chunk is in them."""
+    own = [pool for pool in pools if rank < pool.num_writers]
+    dense, expert = Counter[PartName](), Counter[PartName]()
+    for pool in own:
+        dense.update(shares(pool.dense, pool.num_writers, rank))
+        expert.update(shares(pool.expert, pool.num_writers, rank))
     num_bytes = sum(dense.values()) + sum(expert.values())
-    num_arrays = sum(filled.num_arrays for filled in own)
-    yield File(_DATA, dense, expert, num_arrays, max(1, -(-num_bytes // TARGET_FILE_BYTES)), holds="share")
+    num_arrays = sum(pool.num_arrays for pool in own)
+    yield File(_DATA, dict(dense), dict(expert), num_arrays, max(1, -(-num_bytes // TARGET_FILE_BYTES)), holds="share")
     yield File(_MANIFEST, {}, {}, 0)
     yield File(_SHAPES, {}, {}, 0)
-
-
-def _added(parts: Iterator[PartBytes]) -> PartBytes:
-    total: PartBytes = defaultdict(int)
-    for part_bytes in parts:
-        for name, num_bytes in part_bytes.items():
-            total[name] += num_bytes
-    return dict(total)
 
 
 ORBAX = Orbax(
@@ -185,6 +171,11 @@ ORBAX = Orbax(
     needs_distributed_optimizer=False,
     container=CONTAINERS["ocdbt"],
     planning=None,
+    host_loading=HostLoading(
+        budget_bytes=96_000_000_000,
+        source="Orbax 0.12.8, checkpoint/_src/handlers/pytree_checkpoint_handler.py, DEFAULT_CONCURRENT_GB; MaxText, "
+        "checkpoint_storage_concurrent_gb 96; measured: 1.19 of a state that is read beside another, on CPUs",
+    ),
     assumptions=(
         Assumption(
             field="checkpoint.compression",

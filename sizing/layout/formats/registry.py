@@ -1,36 +1,39 @@
-"""Every checkpoint format by name: the one list that a new format is added to."""
+"""Every checkpoint format by name, where a new one is added, and its entry in the catalog."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
-from sizing.layout.formats.base import CheckpointFormat
+from sizing.frameworks import FRAMEWORKS
+from sizing.layout.formats.base import CheckpointFormat, FormatField, Gathers, Mode, Reshards
 from sizing.layout.formats.deepspeed import DEEPSPEED
-from sizing.layout.formats.fsdp import FSDP_SHARDED
+from sizing.layout.formats.fsdp import ACCELERATE_FSDP, FSDP_SHARDED
 from sizing.layout.formats.fsdp_dtensor import FSDP_DTENSOR
-from sizing.layout.formats.full import FULL
+from sizing.layout.formats.full import ACCELERATE, FULL, HF_TRAINER, LIGHTNING, TORCH_SAVE
 from sizing.layout.formats.megatron import MEGATRON, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.layout.formats.orbax import ORBAX
 from sizing.layout.formats.torch_dist import TORCH_DIST
-from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
+from sizing.layout.parallelism import Parallelism
 from sizing.spelling import known_spelling
-from sizing.state.training import Framework
+from sizing.state.saved_state import PartName
+from sizing.state.training import FrameworkName, Training
+from sizing.strict_model import StrictModel
 
 
 def by_name(*formats: CheckpointFormat) -> dict[str, CheckpointFormat]:
-    """The formats under their names.
+    """Map formats by name.
 
-    Raises ValueError where two have the same name.
+    Raises ValueError if two have the same name.
     """
-    named: dict[str, CheckpointFormat] = {}
+    by_name: dict[str, CheckpointFormat] = {}
     for each in formats:
-        if each.name in named:
+        if each.name in by_name:
             raise ValueError(f"name of a checkpoint format must be unique, got {each.name!r} twice: rename one of them")
-        named[each.name] = each
-    return named
+        by_name[each.name] = each
+    return by_name
 
 
 FORMATS = by_name(
@@ -42,20 +45,26 @@ FORMATS = by_name(
     FSDP_SHARDED,
     FULL,
     ORBAX,
+    HF_TRAINER,
+    ACCELERATE,
+    ACCELERATE_FSDP,
+    LIGHTNING,
+    TORCH_SAVE,
 )
 
 
-def formats_of(framework: Framework) -> list[CheckpointFormat]:
-    """The formats in which a framework saves."""
-    return [each for each in FORMATS.values() if framework in each.frameworks]
+def formats_of(framework: FrameworkName) -> list[CheckpointFormat]:
+    """List the formats in which a framework saves: those that name it, and its default."""
+    default = FRAMEWORKS[framework].format
+    return [each for each in FORMATS.values() if framework in each.frameworks or each.name == default]
 
 
-def format_of(name: str | None, framework: Framework) -> CheckpointFormat:
-    """The format of that name; the framework's own where none is given."""
-    return FORMATS[name or FORMAT_OF_FRAMEWORK[framework]]
+def format_of(name: str | None, framework: FrameworkName) -> CheckpointFormat:
+    """Return the format with this name, or the framework's default if none is given."""
+    return FORMATS[name or FRAMEWORKS[framework].format]
 
 
-def _of_a_format(name: str) -> str:
+def _spell_format(name: str) -> str:
     spelled = known_spelling(name, FORMATS)
     if spelled is None:
         *others, last = map(repr, FORMATS)
@@ -63,5 +72,47 @@ def _of_a_format(name: str) -> str:
     return spelled
 
 
-FormatName = Annotated[str, AfterValidator(_of_a_format), WithJsonSchema({"enum": list(FORMATS), "type": "string"})]
-"""A name in FORMATS, as a field of a scenario or report; in a scenario however it is spelled."""
+FormatName = Annotated[str, AfterValidator(_spell_format), WithJsonSchema({"enum": list(FORMATS), "type": "string"})]
+"""Name of a format, as a field of a scenario or report; a scenario may spell it in any way."""
+
+
+class CatalogFormat(StrictModel):
+    """A checkpoint format: who writes which files, and who reads them back."""
+
+    name: str = Field(description="Name, for checkpoint.format of a scenario.")
+    frameworks: tuple[FrameworkName, ...] = Field(
+        description="Values of training.framework whose runs can save in this format."
+    )
+    modes: tuple[Mode, ...] = Field(description="Whether training waits for the write: sync, async or both.")
+    takes: tuple[FormatField, ...] = Field(
+        description="Fields of a scenario that it knows beside those of every format."
+    )
+    files: str = Field(description="Names of its files, in words.")
+    writers: str = Field(description="Which ranks write, in words.")
+    gathers: Gathers = Field(description="State that the writers gather from others before they write.")
+    readers: dict[str, str] = Field(description="Who reads the weights and the optimizer back, in words.")
+    reshards: Reshards = Field(description="Degrees that may differ when a checkpoint is read back.")
+    source: str = Field(description="Source code or document in which this was read.")
+
+
+def catalog_formats() -> list[CatalogFormat]:
+    """List every format as a catalog entry, in the order of the registry. Readers are those with default degrees."""
+    parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
+    entries, defaults = [], Parallelism()
+    for each in FORMATS.values():
+        sharding = each.sharding(Training(framework=each.frameworks[0]), defaults)
+        entries.append(
+            CatalogFormat(
+                name=each.name,
+                frameworks=each.frameworks,
+                modes=each.modes,
+                takes=tuple(sorted(each.takes)),
+                files=each.files,
+                writers=each.writers,
+                gathers=each.gathers,
+                readers={name: each.readers(part, defaults, sharding).name for name, part in parts.items()},
+                reshards=each.reshards,
+                source=each.source,
+            )
+        )
+    return entries

@@ -1,20 +1,28 @@
-"""Megatron's distributed checkpoint: whole shards dealt over the ranks that hold the same, each saved once."""
+"""Megatron's distributed checkpoint: whole shards are assigned to ranks that hold the same, and each is saved once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import WEIGHTS, File, Plan, WriterClass
-from sizing.layout.formats.base import CheckpointFormat, Gathers, RankShare, Reshards
-from sizing.layout.formats.dealt_stage import DealtStage
-from sizing.layout.formats.planning import OF_A_SHARE
-from sizing.layout.formats.readers import Readers, each_shard_once, every_replica
-from sizing.layout.formats.tensor_copies import copies_in_a_replica
-from sizing.layout.optimizer_sharding import OptimizerSharding
+from sizing.frameworks.framework import OptimizerSharding
+from sizing.layout.containers import CONTAINERS, WITH_PLANS_OF_FLAT_SHARES
+from sizing.layout.files import WEIGHTS, File, Plan, SavingRank, WriterClass
+from sizing.layout.formats.assigned_stage import AssignedStage
+from sizing.layout.formats.base import (
+    OF_A_SHARE,
+    TENSOR_BY_TENSOR,
+    CheckpointFormat,
+    Gathers,
+    Planning,
+    RankShare,
+    Readers,
+    Reshards,
+    copies_in_a_replica,
+    each_shard_once,
+    every_replica,
+)
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
 from sizing.layout.sharding import Sharding
 from sizing.layout.stages import StageSpan
 from sizing.model import TensorGroup
@@ -28,80 +36,80 @@ _FILE = "__RANK_N.distcp"
 class TorchDist(CheckpointFormat):
     """PyTorch's distributed checkpoint, saved fully in parallel.
 
-    `variants`: the same with a distributed optimizer; none in themselves.
+    `variants`: the format with each form of a distributed optimizer; a variant has no further ones.
     """
 
     variants: Mapping[OptimizerSharding, CheckpointFormat]
 
     @property
-    def deals_shards(self) -> bool:
-        """It does."""
+    def assigns_shards(self) -> bool:
         return True
 
     def saving(self, sharding: OptimizerSharding | None) -> CheckpointFormat:
-        """An optimizer that is not distributed is saved tensor by tensor, as one that was gathered."""
+        """Return the variant for this form of a distributed optimizer; any other optimizer is saved by tensor."""
         return self if sharding is None else self.variants[sharding]
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Every rank that is dealt something."""
+        """List the ranks that are assigned something."""
         for span in plan.spans:
             yield from _stage(plan, span, plan.parts, flat=()).writers(_FILE)
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """The file says what it holds."""
+        """No shards are named here: each file says what it holds."""
         return RankShare(([], []))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
-        """Rank in the world, and which of its files."""
         return {"RANK": str(saving.rank), "N": str(number)}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One."""
         return 1
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
-        """Both are saved."""
         return True
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Each replica reads all that it holds, of a distributed optimizer too: it cuts out its share after reading."""
+        """Return every replica: each reads all that it holds, and cuts out its share of the optimizer afterwards."""
         return every_replica(parallelism.replicas)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Tensors are cut by the tensor degrees; stages and replicas cut nothing."""
+        """Return the tensor degrees, which cut tensors; stages and replicas cut nothing."""
         return Ranks(parallelism.tensor, parallelism.expert_tensor_degree)
 
 
 class TorchDistOfShares(TorchDist):
-    """The same where each rank saves its share of a distributed optimizer: flat buffers, which fix all but replicas."""
+    """Variant in which a rank saves its share of a distributed optimizer.
+
+    Its flat buffers fix all degrees except data and context.
+    """
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Every rank, with its share and the weights that it is dealt."""
+        """List the ranks, each with its share and the weights that it is assigned."""
         weights = tuple(part for part in plan.parts if part.name in WEIGHTS)
         flat = tuple(part for part in plan.parts if part.name not in WEIGHTS)
         for span in plan.spans:
             yield from _stage(plan, span, weights, flat=flat).writers(_FILE)
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """Of weights one. The buffers are those of a model-parallel rank: what several hold, several save."""
+        """Weights are saved once. The buffers are those of a model-parallel rank: what several hold, several save."""
         return 1 if part in WEIGHTS else copies_in_a_replica(group, parallelism)
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Weights by each replica, the optimizer by the ranks that share it."""
+        """Return every replica for weights, and the ranks that share it for the optimizer."""
         return every_replica(parallelism.replicas) if part in WEIGHTS else each_shard_once(parallelism)
 
 
-def _stage(plan: Plan, span: StageSpan, parts: tuple[StatePart, ...], *, flat: tuple[StatePart, ...]) -> DealtStage:
-    """The stage with parts dealt whole, or where the plan leaves that open, divided evenly."""
-    dealt, once = (parts, ()) if plan.deals_whole else ((), parts)
-    return DealtStage(plan, span, dealt, flat, once)
+def _stage(plan: Plan, span: StageSpan, parts: tuple[StatePart, ...], *, flat: tuple[StatePart, ...]) -> AssignedStage:
+    """Make a stage with parts assigned whole, or divided evenly if the plan leaves that open."""
+    assigned, once = (parts, ()) if plan.assigns_whole else ((), parts)
+    return AssignedStage(plan, span, assigned, flat, once)
 
 
-def _made(
+def _make_format(
     kind: type[TorchDist],
     *,
     reshards: Reshards = "everything",
     gathers: Gathers = "nothing",
+    planning: Planning = OF_A_SHARE,
     variants: Mapping[OptimizerSharding, CheckpointFormat] | None = None,
 ) -> TorchDist:
     return kind(
@@ -126,18 +134,22 @@ def _made(
         reshards=reshards,
         needs_distributed_optimizer=False,
         container=CONTAINERS["distcp"],
-        planning=OF_A_SHARE,
+        planning=planning,
+        host_loading=TENSOR_BY_TENSOR,
+        stages_always=True,  # FileSystemWriterAsync.preload_tensors, which AsyncRequest.execute_sync calls too
         assumptions=(),
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
         variants=variants or {},
     )
 
 
-TORCH_DIST = _made(
+TORCH_DIST = _make_format(
     TorchDist,
     variants={
-        "dp-reshardable": _made(TorchDistOfShares, reshards="replicas"),
-        "fully-reshardable": _made(TorchDist, gathers="optimizer on every rank"),
+        "dp-reshardable": _make_format(
+            TorchDistOfShares, reshards="replicas", planning=replace(OF_A_SHARE, metadata=WITH_PLANS_OF_FLAT_SHARES)
+        ),
+        "fully-reshardable": _make_format(TorchDist, gathers="optimizer on every rank"),
     },
 )
 """Gathered on every rank: Megatron-LM, core/optimizer/distrib_optimizer.py, sharded_param_state_fully_reshardable,

@@ -1,4 +1,4 @@
-"""From a config.json to the tensors of the model: the pieces of its model_type, in the layers that have them."""
+"""Compose the tensors of a model from its config.json: the pieces of its model_type, in the layers that have them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput, Problem
 from sizing.model.composed import pieces, recurrent_pieces
-from sizing.model.composed.expressions import evaluated, names_in
-from sizing.model.composed.model_types import Expression, ModelType, PieceRow, defaults, model_types
-from sizing.model.inventory import Inventory, Placement, TensorGroup, progression
-from sizing.model.layer_tensors import Tensor
+from sizing.model.composed.expressions import evaluate, names_in
+from sizing.model.composed.model_types import Defaults, Expression, ModelType, PieceRow, defaults, model_types, towers
+from sizing.model.families import FusedPart
+from sizing.model.inventory import Inventory, Placement, TensorGroup, group_of, progression
 
 Config = Mapping[str, JsonValue]
 FIELD = "model.huggingface_config"
 MAX_LAYERS = 10_000
-"""As in Architecture."""
+"""Max layers, as in Architecture."""
 MAX_SIZE = 10**9
-"""Of one dimension: far above any that was built, and small enough to count with."""
+"""Max size of one dimension: far above that of any model, and small enough to compute with."""
 
 KINDS: dict[str, type[pieces.Piece]] = {
     "norms": pieces.Norms,
@@ -43,22 +43,25 @@ KINDS: dict[str, type[pieces.Piece]] = {
 
 @dataclass(frozen=True, slots=True)
 class PlacedPiece:
-    """A piece and the layers that have it."""
+    """A piece, with the layers that have it."""
 
     piece: pieces.Piece
     layers: Sequence[int]
     prefix: str
 
     def groups(self) -> Iterator[TensorGroup]:
-        """Its tensors, in these layers."""
+        """List the tensors of the piece, in the layers that have it."""
         for tensor in self.piece.tensors():
             if tensor.count and all(tensor.shape):
-                yield _group(tensor, self.prefix, self.layers)
+                yield group_of(tensor, prefix=self.prefix, layers=self.layers)
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A model as its config composes it. `vocab_size` are the rows of the embedding table."""
+    """Model that a config composes. `vocab_size` is the number of rows of the embedding table.
+
+    `prediction` has the modules for multi-token prediction, which are not in `inventory`.
+    """
 
     model_type: str
     num_layers: int
@@ -68,31 +71,64 @@ class Composition:
     num_experts_per_token: int | None
     placed: tuple[PlacedPiece, ...]
     inventory: Inventory
+    prediction: Inventory = ()
+    fused: tuple[FusedPart, ...] = ()
 
 
 def composed_types() -> tuple[str, ...]:
-    """The model_types that are known here."""
+    """List the model_types that are composed of pieces."""
     return tuple(model_types())
 
 
 def composition_of(config: Config) -> Composition:
-    """The model that a config of one of `composed_types` describes.
+    """Compose the model that a config of one of `composed_types` describes.
 
     Raises InvalidInput where a field is missing or does not fit the others.
     """
-    return _composed(json.dumps(config))
+    return _compose(json.dumps(config))
 
 
 @functools.lru_cache(maxsize=64)
-def _composed(config: str) -> Composition:
-    """The same of a config as text, so that one asked for again takes no time."""
-    reading = _Reading(json.loads(config))
+def _compose(config: str) -> Composition:
+    """Read a config given as text, once for each text."""
+    described = json.loads(config)
+    model_type = described["model_type"]
+    reading = _Reading(described, model_types()[model_type], defaults()[model_type])
     reading.check()
     return reading.composition()
 
 
+def tower_of(config: Config, *, text_hidden: int) -> Inventory | None:
+    """List the tensors of a config's vision tower and projector, beside a language model of width `text_hidden`.
+
+    None where they are not counted here: the model_type of either is not known.
+    Raises InvalidInput where a field does not fit the others.
+    """
+    projector = towers().whole.get(str(config.get("model_type")))
+    vision = config.get("vision_config")
+    if projector is None or not isinstance(vision, dict):
+        return None
+    model_type = str(vision.get("model_type", projector.tower))
+    row = towers().tower.get(model_type)
+    if row is None:
+        return None
+    own = defaults()[model_type]
+    outer = projector.outer | {name: config[name] for name in projector.outer if config.get(name) is not None}
+    with_projector = row.model_copy(
+        update={
+            "values": row.values | projector.values,
+            "outside": (*row.outside, *projector.outside),
+            "undeclared": (*outer, "text_hidden"),
+        }
+    )
+    stated = vision | outer | {"model_type": model_type, "text_hidden": text_hidden}
+    inventory = tuple(_Reading(stated, with_projector, own).tower())
+    _check_parts(inventory)
+    return inventory
+
+
 def check_model_class(config: Config, model_class: str) -> None:
-    """Refuse a config of a class with another head, or of more than the language model."""
+    """Refuse a config whose class has another head, or more than the language model."""
     classes = config.get("architectures")
     if classes and classes != [model_class]:
         raise InvalidInput.of(
@@ -104,22 +140,23 @@ def check_model_class(config: Config, model_class: str) -> None:
 
 
 class _Reading:
-    """A config, read by the row of its model_type."""
+    """Reader of a config, by the row of its model_type."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, row: ModelType, of_class: Defaults) -> None:
         self._config = config
         self._model_type = str(config["model_type"])
-        self._row: ModelType = model_types()[self._model_type]
-        self._defaults = defaults()[self._model_type]
+        self._row = row
+        self._defaults = of_class
+        self._read: dict[str, frozenset[str]] = {}
         self._readable = {*self._defaults.values, *self._defaults.required, *self._row.undeclared}
         self._known: dict[tuple[str, int | None], Any] = {}
         self._open: set[str] = set()
         self._layer: int | None = None
 
     def check(self) -> None:
-        """Refuse what would be counted wrong."""
+        """Refuse a config that would be counted wrong."""
         check_model_class(self._config, str(self._row.model_class))
-        missing = [name for name in self._defaults.required if self._stated(name) is None]
+        missing = [name for name in self._defaults.required if self._value_stated(name) is None]
         if missing:
             raise InvalidInput(Problem(f"{FIELD}.{name}", "is required", "", "add it") for name in missing)
         for expression, reason in self._row.refused.items():
@@ -129,11 +166,11 @@ class _Reading:
                 )
 
     def composition(self) -> Composition:
-        """The model."""
+        """Put the pieces of all layers together to a model."""
         num_layers = self._size("layers", most=MAX_LAYERS)
-        placed = tuple(self._placed(num_layers))
+        placed = tuple(self._place(num_layers))
         groups = (group for each in placed for group in each.groups())
-        declared = (group for row in self._row.pieces.values() for group in self._declared(row, num_layers))
+        declared = (group for row in self._row.pieces.values() for group in self._declare(row, num_layers))
         inventory = (*self._before(), *groups, *declared, *self._after())
         _check_parts(inventory)
         experts = [each.piece for each in placed if isinstance(each.piece, pieces.Experts)]
@@ -146,9 +183,53 @@ class _Reading:
             num_experts_per_token=self._size("experts_per_token") if experts else None,
             placed=placed,
             inventory=inventory,
+            prediction=tuple(self._prediction(inventory, num_layers)),
+            fused=self._row.fused,
         )
 
-    def _placed(self, num_layers: int) -> Iterator[PlacedPiece]:
+    def _prediction(self, inventory: Inventory, num_layers: int) -> Iterator[TensorGroup]:
+        """List the tensors of each module for multi-token prediction.
+
+        A module has a layer like the last, a projection of [hidden; embedding] and three norms.
+
+        Embedding and head are the model's own; published files may have further copies. Source: DeepSeek-AI 2024, arXiv
+        2412.19437, section 2.2.
+        """
+        stated = self._config.get(self._row.prediction_modules)
+        num_modules = _size_of(self._row.prediction_modules, stated, most=MAX_LAYERS)
+        if not num_modules:
+            return
+        hidden, last = self._size("hidden"), (num_layers - 1,)
+        own = (
+            TensorGroup("projection", (hidden, 2 * hidden), hidden, layers=last),
+            TensorGroup("module_norm", (hidden,), 1, layers=last, count=3),
+        )
+        for group in (*own, *inventory):
+            if group.placement == "layers" and num_layers - 1 in group.layers:
+                yield replace(
+                    group,
+                    name=f"mtp.{group.name}",
+                    placement="last-stage",
+                    layers=range(0),
+                    count=group.count * num_modules,
+                    is_of_other_layers=True,
+                )
+
+    def tower(self) -> Iterator[TensorGroup]:
+        """List the tensors of a tower: its layers are not divided over stages, all are on the first."""
+        num_layers = self._size("layers", most=MAX_LAYERS)
+        in_layers = [group for each in self._place(num_layers) for group in each.groups()]
+        in_layers += [group for row in self._row.pieces.values() for group in self._declare(row, num_layers)]
+        for group in in_layers:
+            count = group.count * len(group.layers)
+            yield replace(group, placement="first-stage", layers=range(0), count=count, is_of_other_layers=True)
+        for declared in self._row.outside:
+            shape, count = tuple(map(self._size_from, declared.shape)), self._size_from(declared.count)
+            if count and all(shape):
+                is_matrix = not declared.is_table
+                yield TensorGroup(declared.name, shape, 1, "first-stage", count=count, is_of_other_layers=is_matrix)
+
+    def _place(self, num_layers: int) -> Iterator[PlacedPiece]:
         for row in self._row.pieces.values():
             if row.kind is None:
                 continue
@@ -158,7 +239,7 @@ class _Reading:
             for fields, layers in self._by_layers(row, expressions.values(), num_layers):
                 yield PlacedPiece(kind(*fields), layers, row.prefix)
 
-    def _declared(self, row: PieceRow, num_layers: int) -> Iterator[TensorGroup]:
+    def _declare(self, row: PieceRow, num_layers: int) -> Iterator[TensorGroup]:
         for declared in row.tensors:
             expressions = (declared.pieces, declared.count, *declared.shape)
             for (parts, count, *shape), layers in self._by_layers(row, expressions, num_layers):
@@ -168,56 +249,56 @@ class _Reading:
     def _by_layers(
         self, row: PieceRow, expressions: Iterable[Expression], num_layers: int
     ) -> Iterator[tuple[tuple[int, ...], Sequence[int]]]:
-        """The sizes that some expressions give, with the layers that have a piece with these."""
+        """Evaluate expressions to sizes, and group the layers by equal sizes."""
         texts = tuple(expressions)
         layers = self._layers_where(row.where, num_layers)
         if not layers or not any(map(self._depends_on_layer, texts)):
             if layers:
-                yield tuple(map(self._sized, texts)), layers
+                yield tuple(map(self._size_from, texts)), layers
             return
-        found: dict[tuple[int, ...], list[int]] = {}
+        layers_of: dict[tuple[int, ...], list[int]] = {}
         for layer in layers:
             self._layer = layer
-            found.setdefault(tuple(map(self._sized, texts)), []).append(layer)
+            layers_of.setdefault(tuple(map(self._size_from, texts)), []).append(layer)
         self._layer = None
-        for values, some in found.items():
-            yield values, progression(some)
+        for sizes, some in layers_of.items():
+            yield sizes, progression(some)
 
     def _layers_where(self, condition: Expression, num_layers: int) -> Sequence[int]:
         if not self._depends_on_layer(condition):
             return range(num_layers if self._value(condition) else 0)
-        found = []
+        layers = []
         for self._layer in range(num_layers):
             if self._value(condition):
-                found.append(self._layer)
+                layers.append(self._layer)
         self._layer = None
-        return progression(found)
+        return progression(layers)
 
     def _before(self) -> Iterator[TensorGroup]:
         vocab, width = self._size("vocab"), self._size("embedding_width")
         placement: Placement = "first-and-last-stage" if self._value("tied") else "first-stage"
         yield TensorGroup("embedding", (vocab, width), vocab, placement)
-        if rows := self._sized("positions"):
+        if rows := self._size_from("positions"):
             yield TensorGroup("positions", (rows, width), 1, "first-stage")
-        if count := self._sized("embedding_norms"):
+        if count := self._size_from("embedding_norms"):
             yield TensorGroup("embedding_norm", (width,), 1, "first-stage", count=count)
         yield from self._outside("first-stage")
 
     def _after(self) -> Iterator[TensorGroup]:
         vocab, width = self._size("vocab"), self._size("embedding_width")
-        if count := self._sized("final_norms") * self._sized("norm_tensors"):
+        if count := self._size_from("final_norms") * self._size_from("norm_tensors"):
             yield TensorGroup("final_norm", (self._size("hidden"),), 1, "last-stage", count=count)
         if not self._value("tied"):
             rows = self._size("head_rows")
             yield TensorGroup("output_head", (rows, width), rows, "last-stage")
-        if count := self._sized("head_bias"):
+        if count := self._size_from("head_bias"):
             yield TensorGroup("output_head.bias", (vocab,), vocab, "last-stage", count=count)
         yield from self._outside("last-stage")
 
     def _outside(self, placement: str) -> Iterator[TensorGroup]:
         for declared in self._row.outside:
-            shape = tuple(map(self._sized, declared.shape))
-            parts, count = self._sized(declared.pieces), self._sized(declared.count)
+            shape = tuple(map(self._size_from, declared.shape))
+            parts, count = self._size_from(declared.pieces), self._size_from(declared.count)
             if declared.placement == placement and count and all(shape):
                 yield TensorGroup(declared.name, shape, parts, declared.placement, count=count)
 
@@ -228,7 +309,7 @@ class _Reading:
             raise InvalidInput.of(f"{FIELD}.{missing}", "is required", value=None, remedy="add it")
         return _size_of(str(self._row.values.get(name, name)), value, least=1, most=most)
 
-    def _sized(self, expression: Expression) -> int:
+    def _size_from(self, expression: Expression) -> int:
         own = self._row.values.get(expression, expression) if isinstance(expression, str) else expression
         return _size_of(str(own), self._value(expression))
 
@@ -236,17 +317,17 @@ class _Reading:
         if not isinstance(expression, str):
             return expression
         try:
-            return evaluated(expression, self._named)
+            return evaluate(expression, self._value_named)
         except (TypeError, LookupError, ValueError, ArithmeticError):
             raise self._contradiction(expression) from None
 
-    def _named(self, name: str) -> Any:
-        """The value of a name: of the row's values, of the config, or its class's default; None if nothing has it."""
+    def _value_named(self, name: str) -> Any:
+        """Return the value of a name: the row's, else the config's, else its class's default; None if there is none."""
         if name == "i":
             return self._layer
         own = self._row.values.get(name)
         if own is None or name in self._open:
-            return self._stated(name)
+            return self._value_stated(name)
         key = (name, self._layer if self._depends_on_layer(own) else None)
         if key not in self._known:
             self._open.add(name)
@@ -254,7 +335,7 @@ class _Reading:
             self._open.remove(name)
         return self._known[key]
 
-    def _stated(self, name: str) -> Any:
+    def _value_stated(self, name: str) -> Any:
         if name not in self._readable:
             return None
         if self._config.get(name) is not None:
@@ -265,10 +346,16 @@ class _Reading:
         return None if name in self._config else self._defaults.values.get(name)
 
     def _depends_on_layer(self, expression: Expression) -> bool:
-        return isinstance(expression, str) and _depends_on_layer(self._model_type, expression)
+        return isinstance(expression, str) and "i" in self._config_names(expression)
+
+    def _config_names(self, expression: str) -> frozenset[str]:
+        """Return the names of the config that an expression reads, directly or through the row's values."""
+        if expression not in self._read:
+            self._read[expression] = frozenset(_read(expression, self._row.values))
+        return self._read[expression]
 
     def _contradiction(self, expression: str) -> InvalidInput:
-        names = sorted(_config_names(self._model_type, expression) - {"i"})
+        names = sorted(self._config_names(expression) - {"i"})
         return InvalidInput.of(
             FIELD,
             f"must allow to compute {expression!r} for model_type {self._model_type}",
@@ -277,20 +364,8 @@ class _Reading:
         )
 
 
-@functools.cache
-def _depends_on_layer(model_type: str, expression: str) -> bool:
-    """Whether an expression reads the layer, also by way of the row's values."""
-    return "i" in _config_names(model_type, expression)
-
-
-@functools.cache
-def _config_names(model_type: str, expression: str) -> frozenset[str]:
-    """The names of the config that an expression reads, also by way of the row's values."""
-    return frozenset(_read(expression, model_types()[model_type].values))
-
-
 def _read(expression: str, values: Mapping[str, Expression]) -> Iterator[str]:
-    """What it reads of the config; a value that names itself means the config's name."""
+    """List the config's names that an expression reads. A value that names itself means the config's name."""
     for name in names_in(expression):
         own = values.get(name)
         if own is None:
@@ -302,20 +377,8 @@ def _read(expression: str, values: Mapping[str, Expression]) -> Iterator[str]:
 _OTHER_WAYS = "give model.num_parameters"
 
 
-def _group(tensor: Tensor, prefix: str, layers: Sequence[int]) -> TensorGroup:
-    return TensorGroup(
-        f"{prefix}{tensor.name}",
-        tensor.shape,
-        tensor.pieces,
-        layers=layers,
-        count=tensor.count,
-        experts=tensor.experts,
-        cut=tensor.cut,
-    )
-
-
 def _check_parts(inventory: Inventory) -> None:
-    """Refuse heads or groups that do not divide the width that they share."""
+    """Refuse heads or groups that do not divide their shared width."""
     for group in inventory:
         size = group.shape[group.cut]
         if not group.pieces or size % group.pieces:
@@ -328,7 +391,7 @@ def _check_parts(inventory: Inventory) -> None:
 
 
 def _size_of(name: str, value: Any, *, least: int = 0, most: int = MAX_SIZE) -> int:
-    """A size, or a switch."""
+    """Read a size that a config gives, or a switch as 0 or 1."""
     if not isinstance(value, (int, float, type(None))) or (isinstance(value, float) and value % 1):
         raise InvalidInput.of(FIELD, f"must give a whole number as {name}", value=value, remedy="correct it")
     size = int(value or 0)

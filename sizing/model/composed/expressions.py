@@ -1,7 +1,8 @@
-"""Expressions over the names of a config: what `model_types.toml` says of widths, switches and layers.
+"""Expressions over the names of a config, with which `model_types.toml` gives widths, switches and layers.
 
-Numbers, text, names, `+ - * // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`, `len`, `max`,
-`int`, and `each(x, i)`: the value of layer i, of a field that is one number or a list of them.
+They have numbers, text, names, `+ - * / // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`,
+`len`, `max` and `int`. A field may be one value or a list of them: `each(x, i)` is the value of layer i, `many(x)` the
+number of values.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 Names = Callable[[str], Any]
-"""Gives the value of a name."""
+"""Function that returns the value of a name."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
@@ -39,35 +41,39 @@ def _each(value: Any, layer: int) -> Any:
     return value[layer] if isinstance(value, (list, tuple)) else value
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "max": max, "int": int, "each": _each}
+def _many(value: Any) -> int:
+    return len(value) if isinstance(value, (list, tuple)) else 1
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "max": max, "int": int, "each": _each, "many": _many}
 
 
 @functools.cache
-def parsed(text: str) -> ast.expr:
-    """The expression, as a tree."""
+def parse(text: str) -> ast.expr:
+    """Parse an expression, once for each text."""
     return ast.parse(text, mode="eval").body
 
 
 @functools.cache
 def names_in(text: str) -> frozenset[str]:
-    """The names that an expression reads.
+    """Return the names that an expression reads.
 
     >>> sorted(names_in("hidden_size // heads if heads else 1"))
     ['heads', 'hidden_size']
     """
-    found = {node.id for node in ast.walk(parsed(text)) if isinstance(node, ast.Name)}
-    return frozenset(found - _FUNCTIONS.keys())
+    names = {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
+    return frozenset(names - _FUNCTIONS.keys())
 
 
-def evaluated(text: str, names: Names) -> Any:
-    """The value of an expression.
+def evaluate(text: str, names: Names) -> Any:
+    """Compute the value of an expression.
 
     Raises TypeError, LookupError, ValueError or ArithmeticError where the values of its names do not fit it.
 
-    >>> evaluated("hidden_size // heads", {"hidden_size": 12, "heads": 3}.__getitem__)
+    >>> evaluate("hidden_size // heads", {"hidden_size": 12, "heads": 3}.__getitem__)
     4
     """
-    return _value(parsed(text), names)
+    return _value(parse(text), names)
 
 
 def _value(node: ast.expr, names: Names) -> Any:
@@ -82,7 +88,7 @@ def _binary(node: Any, names: Names) -> Any:
 
 
 def _either(node: Any, names: Names) -> Any:
-    """`a or b`, `a and b`: the first that decides."""
+    """Evaluate `a or b` or `a and b`, up to the first operand that decides."""
     *first, last = node.values
     stops_at = isinstance(node.op, ast.Or)
     for operand in first:
@@ -92,7 +98,7 @@ def _either(node: Any, names: Names) -> Any:
     return _value(last, names)
 
 
-def _compared(node: Any, names: Names) -> bool:
+def _compare(node: Any, names: Names) -> bool:
     left = _value(node.left, names)
     for comparison, operand in zip(node.ops, node.comparators, strict=True):
         right = _value(operand, names)
@@ -108,7 +114,7 @@ _RULES: dict[type[ast.expr], Callable[[Any, Names], Any]] = {
     ast.BinOp: _binary,
     ast.UnaryOp: lambda node, names: _UNARY[type(node.op)](_value(node.operand, names)),
     ast.BoolOp: _either,
-    ast.Compare: _compared,
+    ast.Compare: _compare,
     ast.IfExp: lambda node, names: _value(node.body if _value(node.test, names) else node.orelse, names),
     ast.Subscript: lambda node, names: _value(node.value, names)[_value(node.slice, names)],
     ast.Tuple: lambda node, names: tuple(_value(each, names) for each in node.elts),

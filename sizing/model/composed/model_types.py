@@ -1,4 +1,4 @@
-"""The model_types that are composed of pieces: one row of `model_types.toml` each, and their classes' defaults."""
+"""The model_types that are composed of pieces: one row of `model_types.toml` each, and the defaults of its class."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
+
+from sizing.model.families import FusedPart
+from sizing.strict_model import StrictModel
 
 Expression = str | bool | int
-"""Text is an expression over the names of the config and of `values`; `i` is the layer, from 0."""
+"""Expression over the names of the config and of `values`, if it is text; `i` is the layer, from 0."""
 
 
-class DeclaredTensor(BaseModel):
+class DeclaredTensor(StrictModel):
     """A tensor that no kind of piece has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="How reports and manifests call the tensor.")
     shape: tuple[Expression, ...] = Field(description="Dimensions of the whole tensor, outputs first.")
     pieces: Expression = Field(1, description="Equal parts that tensor ranks may hold; 1: each holds the whole.")
     count: Expression = Field(1, description="Equal tensors of that name in a layer.")
     placement: Literal["first-stage", "last-stage"] = Field("last-stage", description="Where it is outside the layers.")
+    is_table: bool = Field(False, description="Whether a tower looks rows up in it, so that optimizers treat it apart.")
 
 
-class PieceRow(BaseModel):
+class PieceRow(StrictModel):
     """A piece: the kind, the layers that have it, and fields of the kind that differ from the values of that name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     prefix: str = Field("", description="What stands before the names of its tensors.")
     kind: str | None = Field(None, description="Name in `KINDS`. Null where only tensors are declared.")
@@ -41,10 +41,8 @@ class PieceRow(BaseModel):
     tensors: tuple[DeclaredTensor, ...] = Field((), description="What a layer has beside the kinds of pieces.")
 
 
-class ModelType(BaseModel):
+class ModelType(StrictModel):
     """How the config of a model_type reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model_class: str | None = Field(
         None, description="Only entry that `architectures` of the config may have. Null where it is a template."
@@ -60,19 +58,43 @@ class ModelType(BaseModel):
     refused: dict[str, str] = Field(
         default_factory=dict, description="Expressions that must be false, as they change the count, with the reason."
     )
+    prediction_modules: str = Field(
+        "",
+        description="Name in the config of how many modules for multi-token prediction the published files have, each "
+        "with a layer like the last. Empty where no published count proves them.",
+    )
+    fused: tuple[FusedPart, ...] = Field(
+        (), description="Parts of a layer that the modules of transformers keep as one matrix."
+    )
     left_out: str = Field(
         "",
         description="What published models have beside what transformers builds, if no field of the config says so.",
     )
 
 
-class Defaults(BaseModel):
-    """What the configuration class of a model_type takes where the config does not have a name.
+class Projector(StrictModel):
+    """Tensors that bring a tower's output into a language model, by the model_type of the whole."""
 
-    Rows of `huggingface.toml` say themselves which names a config of theirs must have.
+    tower: str = Field(description="The model_type of a vision_config that does not say its own.")
+    outer: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Names of the whole config that are read, each with its class's default."
+    )
+    values: dict[str, Expression] = Field(default_factory=dict, description="Names that its tensors read.")
+    outside: tuple[DeclaredTensor, ...] = Field((), description="What it adds to the tensors of the tower.")
+
+
+class Towers(StrictModel):
+    """The vision towers and projectors that are counted."""
+
+    tower: dict[str, ModelType] = Field(description="By the model_type of the vision_config.")
+    whole: dict[str, Projector] = Field(description="By the model_type of the whole config.")
+
+
+class Defaults(StrictModel):
+    """Defaults of a configuration class, by the model_type.
+
+    Rows of `huggingface.toml` state which names their configs must have.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     values: dict[str, JsonValue] = Field(
         description="Default of each field of the config that is read and that may be left out."
@@ -85,7 +107,7 @@ class Defaults(BaseModel):
     )
 
     def sizes_beside(self, config: Mapping[str, JsonValue]) -> dict[str, int]:
-        """The class's sizes that a config does not give, by any of their names."""
+        """Return the class's sizes that a config does not give under any of their names."""
         given = {self.other_names.get(name, name) for name in config}
         sizes = self.required | {name: size for name, size in self.values.items() if type(size) is int}
         return {name: size for name, size in sizes.items() if name not in given}
@@ -93,20 +115,32 @@ class Defaults(BaseModel):
 
 @functools.cache
 def model_types() -> dict[str, ModelType]:
-    """Every model_type, with what it inherits from the row that it is `like`."""
+    """Return every model_type, merged with the row that it is `like`."""
     rows = tomllib.loads(_text("model_types.toml"))
-    return {name: ModelType.model_validate(_inherited(name, rows)) for name in rows if "model_class" in rows[name]}
+    return {
+        name: ModelType.model_validate(_inherit(name, rows, root="decoder"))
+        for name in rows
+        if "model_class" in rows[name]
+    }
+
+
+@functools.cache
+def towers() -> Towers:
+    """Return every vision tower and projector that is counted."""
+    rows = tomllib.loads(_text("towers.toml"))
+    rows["tower"] = {name: _inherit(name, rows["tower"], root="base") for name in rows["tower"] if name != "base"}
+    return Towers.model_validate(rows)
 
 
 @functools.cache
 def defaults() -> dict[str, Defaults]:
-    """The defaults of every model_type that transformers has and that is counted here."""
+    """Return the defaults of every model_type of transformers that is counted here."""
     return {name: Defaults.model_validate(row) for name, row in json.loads(_text("defaults.json"))["types"].items()}
 
 
 @functools.cache
 def uncounted_types() -> dict[str, str]:
-    """The model_types of transformers that are not counted, with what they have that no piece has."""
+    """Return the model_types of transformers that are not counted, each with the tensors that no piece has."""
     groups = tomllib.loads(_text("uncounted.toml"))["group"]
     return {name: group["reason"] for group in groups for name in group["model_types"]}
 
@@ -115,12 +149,13 @@ def _text(file: str) -> str:
     return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
-def _inherited(name: str, rows: Mapping[str, Any]) -> dict[str, Any]:
+def _inherit(name: str, rows: Mapping[str, Any], *, root: str) -> dict[str, Any]:
+    """Merge a row over the row that it is `like`, up to `root`."""
     row = dict(rows[name])
-    like = row.pop("like", None if name == "decoder" else "decoder")
-    return row if like is None else _merged(_inherited(like, rows), row)
+    like = row.pop("like", None if name == root else root)
+    return row if like is None else _merge(_inherit(like, rows, root=root), row)
 
 
-def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    both = {key: _merged(base[key], own[key]) for key in base.keys() & own.keys() if isinstance(base[key], dict)}
+def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    both = {key: _merge(base[key], own[key]) for key in base.keys() & own.keys() if isinstance(base[key], dict)}
     return base | own | both

@@ -1,4 +1,4 @@
-"""The pieces of a layer: each kind says which tensors it has. Its fields are numbers, as a config gives them.
+"""The pieces of a layer: each kind lists its tensors. Its fields are numbers, as a config gives them.
 
 Sources: the published code of the models, as `transformers` builds it; each kind is proven by building every model_type
 that has it on the meta device. Tensor parallelism cuts them as Megatron-LM does (core/transformer, core/ssm).
@@ -10,36 +10,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from sizing.model.architecture import Architecture
 from sizing.model.layer_tensors import Tensor
 
 
 class Piece(Protocol):
-    """What a layer is made of."""
+    """A block of a layer, such as attention, that knows its tensors."""
 
     def tensors(self) -> Iterator[Tensor]:
-        """The tensors of one layer."""
+        """List the tensors of one layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Norms of the hidden state; `norm_tensors` is 1 for RMSNorm, 2 for LayerNorm, 0 for one without weights."""
+    """Norms of the hidden state. `norm_tensors` is 1 for RMSNorm, 2 for LayerNorm, 0 for a norm without weights."""
 
     hidden: int
     norms: int
     norm_tensors: int
 
     def tensors(self) -> Iterator[Tensor]:
-        """One of each, or weight and bias."""
+        """List a weight of each norm, with or without a bias."""
         yield Tensor("norm", (self.hidden,), pieces=1, count=self.norms * self.norm_tensors)
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Heads in groups that share keys and values.
+    """Attention with heads in groups that share keys and values.
 
-    `head_norms`: tensors of width head_dim that norm queries, and as many that norm keys; `wide_norms`: the same over
-    all heads at once. `gate_rows`: rows of a projection that gates attention's output, dealt out with the heads.
-    `sinks`: one number per head.
+    `head_norms`: norms of width head_dim for queries, and as many for keys. `wide_norms`: norms over all heads at once,
+    likewise. `gate_rows`: rows of a projection that gates attention's output, divided with the heads. `sinks`: one
+    number for each head.
     """
 
     hidden: int
@@ -56,21 +57,18 @@ class Attention:
     sinks: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """Projections, biases, norms."""
-        yield from self._projections()
+        """List the projections with their biases and norms, then gate and sinks where there are any."""
+        hidden, heads, kv_heads = self.hidden, self.heads, self.kv_heads
+        yield Tensor("attention.query", (heads * self.head_dim, hidden), pieces=heads)
+        yield Tensor("attention.key", (kv_heads * self.head_dim, hidden), pieces=kv_heads)
+        yield Tensor("attention.value", (kv_heads * self.value_dim, hidden), pieces=kv_heads)
+        yield Tensor("attention.output", (hidden, heads * self.value_dim), pieces=heads, cut=1)
         yield from self._biases()
         yield from self._norms()
         if self.gate_rows:
             yield Tensor("attention.gate", (self.gate_rows, self.hidden), pieces=self.heads)
         if self.sinks:
             yield Tensor("attention.sinks", (self.heads,), pieces=self.heads)
-
-    def _projections(self) -> Iterator[Tensor]:
-        hidden, heads, kv_heads = self.hidden, self.heads, self.kv_heads
-        yield Tensor("attention.query", (heads * self.head_dim, hidden), pieces=heads)
-        yield Tensor("attention.key", (kv_heads * self.head_dim, hidden), pieces=kv_heads)
-        yield Tensor("attention.value", (kv_heads * self.value_dim, hidden), pieces=kv_heads)
-        yield Tensor("attention.output", (hidden, heads * self.value_dim), pieces=heads, cut=1)
 
     def _biases(self) -> Iterator[Tensor]:
         if self.query_bias:
@@ -108,7 +106,7 @@ class LatentAttention:
     latent_bias: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """The projections down are whole on every tensor rank, those up are dealt out by heads."""
+        """List the tensors. Down-projections are whole on every tensor rank; up-projections are cut by heads."""
         hidden, heads, latent = self.hidden, self.heads, self.key_value_rank
         yield from self._queries(self.nope_dim + self.rope_dim)
         yield Tensor("attention.key_value_down", (latent + self.rope_dim, hidden), pieces=1)
@@ -132,7 +130,7 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Chooses the keys that each query attends to: DeepSeek-V3.2-Exp, lightning indexer. Whole on every rank."""
+    """Selection of the keys that each query attends to: DeepSeek-V3.2-Exp, lightning indexer. Whole on every rank."""
 
     hidden: int
     query_rank: int
@@ -140,7 +138,7 @@ class Indexer:
     index_dim: int
 
     def tensors(self) -> Iterator[Tensor]:
-        """Queries from the latent of attention's, one key for all heads, and a weight per head."""
+        """List the tensors: queries from attention's latent, one key for all heads, and a weight per head."""
         yield Tensor("indexer.query", (self.index_heads * self.index_dim, self.query_rank), pieces=1)
         yield Tensor("indexer.key", (self.index_dim, self.hidden), pieces=1)
         yield Tensor("indexer.key_norm", (self.index_dim,), pieces=1, count=2)
@@ -149,7 +147,7 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
-    """Up (with a gate: twice) and down."""
+    """Feed-forward block: up (twice if gated) and down."""
 
     hidden: int
     ffn_width: int
@@ -157,15 +155,15 @@ class FeedForward:
     ffn_bias: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """Up is cut by columns, down by rows."""
+        """List the matrices: up is cut by columns, down by rows."""
         yield from _ffn("ffn", self.hidden, self.ffn_width, gated=self.gated, bias=self.ffn_bias)
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Routed experts, their router, and experts that every token passes through.
+    """Routed experts, their router, and shared experts that every token passes through.
 
-    `expert_hidden`: the width that routed experts read and write, where it is not that of the hidden state.
+    `expert_hidden`: the width that routed experts read and write, which may differ from that of the hidden state.
     """
 
     hidden: int
@@ -180,7 +178,7 @@ class Experts:
     shared_gate: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """The router is whole on every rank."""
+        """List the router, which is whole on every rank, and the experts."""
         yield Tensor("router", (self.experts, self.hidden), pieces=1)
         if self.router_bias:
             yield Tensor("router.bias", (self.experts,), pieces=1)
@@ -200,3 +198,61 @@ def _ffn(name: str, hidden: int, width: int, *, gated: bool, bias: bool, experts
     if bias:
         yield Tensor(f"{name}.up.bias", (width,), pieces=width, count=ups, experts=experts)
         yield Tensor(f"{name}.down.bias", (hidden,), pieces=1, experts=experts)
+
+
+def dense_pieces(a: Architecture) -> Iterator[Piece]:
+    """List the pieces of an Architecture's layer with a dense feed-forward block."""
+    yield from _list_common_pieces(a)
+    yield FeedForward(a.hidden_size, a.ffn_width, gated=a.traits.gated_ffn, ffn_bias=a.has_ffn_bias)
+
+
+def sparse_pieces(a: Architecture) -> Iterator[Piece]:
+    """List the pieces of an Architecture's layer with experts."""
+    yield from _list_common_pieces(a)
+    yield Experts(
+        hidden=a.hidden_size,
+        experts=a.num_experts or 0,
+        expert_hidden=a.hidden_size,
+        expert_width=a.expert_width,
+        expert_gated=a.traits.gated_ffn,
+        expert_bias=a.has_ffn_bias,
+        router_bias=False,
+        shared_width=a.shared_expert_width,
+        shared_bias=a.has_ffn_bias,
+        shared_gate=a.traits.shared_expert_gate,
+    )
+
+
+def _list_common_pieces(a: Architecture) -> Iterator[Piece]:
+    yield Norms(a.hidden_size, a.layer_norms, a.traits.norm_tensors)
+    yield _make_latent_attention(a) if a.traits.latent_attention else _make_grouped_attention(a)
+
+
+def _make_grouped_attention(a: Architecture) -> Piece:
+    return Attention(
+        hidden=a.hidden_size,
+        heads=a.num_attention_heads,
+        kv_heads=a.kv_heads,
+        head_dim=a.head_width,
+        value_dim=a.head_width,
+        query_bias=a.has_qkv_bias,
+        key_value_bias=a.has_qkv_bias,
+        output_bias=a.has_attention_output_bias,
+        head_norms=int(a.traits.query_key_norms),
+        wide_norms=0,
+        gate_rows=0,
+        sinks=False,
+    )
+
+
+def _make_latent_attention(a: Architecture) -> Piece:
+    return LatentAttention(
+        hidden=a.hidden_size,
+        heads=a.num_attention_heads,
+        query_rank=a.q_lora_rank or 0,
+        key_value_rank=a.kv_lora_rank or 0,
+        nope_dim=a.qk_nope_head_dim or 0,
+        rope_dim=a.qk_rope_head_dim or 0,
+        value_dim=a.v_head_dim or 0,
+        latent_bias=False,
+    )

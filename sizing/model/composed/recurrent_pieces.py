@@ -1,6 +1,7 @@
 """The pieces of a layer that mix tokens without attention: state spaces, linear attention, convolutions.
 
-Sources and cuts as in `pieces`; inner channels are dealt out with their heads, what all heads share is whole.
+Sources and cuts as in `pieces`. Inner channels are divided with their heads; what all heads share is whole on every
+rank.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Mamba:
     ssm_norms: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """Channels are independent, so that any number of them may stand on a rank."""
+        """List the tensors. Channels are independent, so that any number of them may be on a rank."""
         inner, state, rank = self.ssm_inner, self.ssm_state, self.ssm_rank
         yield Tensor("ssm.in", (inner, self.hidden), pieces=inner, count=2)
         yield Tensor("ssm.conv", (inner, 1, self.ssm_conv), pieces=inner)
@@ -44,7 +45,7 @@ class Mamba:
 
 @dataclass(frozen=True, slots=True)
 class Mamba2:
-    """State space duality, Dao and Gu 2024, arXiv 2405.21060: heads, and groups of them that share input and output."""
+    """State space duality, Dao and Gu 2024, arXiv 2405.21060: heads in groups that share input and output."""
 
     hidden: int
     ssm_inner: int
@@ -58,7 +59,7 @@ class Mamba2:
     ssm_norm: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """Gate and input by heads, B and C by groups, a step for each head."""
+        """List the tensors. Gate and input are cut by heads, B and C by groups; each head has a step."""
         inner, heads, groups = self.ssm_inner, self.ssm_heads, self.ssm_groups
         shared = 2 * groups * self.ssm_state
         yield Tensor("ssm.in", (inner, self.hidden), pieces=heads, count=2)
@@ -96,7 +97,7 @@ class GatedDeltaNet:
     linear_conv: int
 
     def tensors(self) -> Iterator[Tensor]:
-        """Queries and keys by key heads; values, output gate and two numbers per token by value heads."""
+        """List the tensors. Queries and keys are cut by key heads; values, gate and rates by value heads."""
         keys, values = self.linear_key_heads * self.linear_key_dim, self.linear_value_heads * self.linear_value_dim
         of_keys, of_values = self.linear_key_heads, self.linear_value_heads
         yield Tensor("linear.query_key", (keys, self.hidden), pieces=of_keys, count=2)
@@ -111,7 +112,7 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True)
 class KimiDeltaAttention:
-    """The same with a decay for each channel, through low ranks: Kimi Team 2025, arXiv 2510.26692."""
+    """A gated delta net with a decay for each channel, through low ranks: Kimi Team 2025, arXiv 2510.26692."""
 
     hidden: int
     linear_heads: int
@@ -119,7 +120,7 @@ class KimiDeltaAttention:
     linear_conv: int
 
     def tensors(self) -> Iterator[Tensor]:
-        """Everything by heads, but the projections into the low ranks."""
+        """List the tensors, all cut by heads except the projections into the low ranks."""
         heads, dim = self.linear_heads, self.linear_dim
         inner = heads * dim
         yield Tensor("linear.query_key_value", (inner, self.hidden), pieces=heads, count=3)
@@ -142,7 +143,7 @@ class LightningAttention:
     head_dim: int
 
     def tensors(self) -> Iterator[Tensor]:
-        """Everything by heads."""
+        """List the projections, which tensor ranks cut by heads."""
         inner = self.heads * self.head_dim
         yield Tensor("linear.query_key_value", (inner, self.hidden), pieces=self.heads, count=3)
         yield Tensor("linear.gate", (inner, self.hidden), pieces=self.heads)
@@ -159,7 +160,7 @@ class ShortConvolution:
     short_conv_bias: bool
 
     def tensors(self) -> Iterator[Tensor]:
-        """Channels are independent."""
+        """List the projections and the convolution, which tensor ranks cut by channels."""
         hidden = self.hidden
         yield Tensor("conv.in", (hidden, hidden), pieces=hidden, count=3)
         yield Tensor("conv.conv", (hidden, 1, self.short_conv), pieces=hidden)

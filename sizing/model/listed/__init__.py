@@ -1,4 +1,4 @@
-"""Any list of tensors as a model: names and shapes in, roles by rules, an inventory out."""
+"""Read any list of tensors as a model: names and shapes give roles by rules, and roles give an inventory."""
 
 from sizing.model.listed.grouping import FlatTensor, entries_of
 from sizing.model.listed.listed_model import ListedModel, listed_model

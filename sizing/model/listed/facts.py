@@ -1,4 +1,4 @@
-"""What a list says as a whole: its layers, its experts, its widths, and which way its matrices stand."""
+"""Facts about a whole list: its layers, experts and widths, and the orientation of its matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONVOLUTION = re.compile(r"conv")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An entry with what its name says: its numbers, the rule that fits, and which number counts experts."""
+    """An entry with what its name tells: its numbers, the rule that matches, and which number counts experts."""
 
     entry: TensorEntry
     pattern: NamePattern
@@ -36,21 +36,22 @@ class Named:
 
     @property
     def roles(self) -> Sequence[Role]:
-        """The words that the entry gives itself."""
+        """Roles that the entry gives itself."""
         return self.entry.roles or ()
 
     @property
     def parent(self) -> str:
-        """The module in which the tensor's own module stands."""
+        """Path of the module that contains the tensor's own module."""
         return self.path.removesuffix(".weight").removesuffix(".bias").rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all entries together say.
+    """Facts about all entries of a list together.
 
-    `expert_counts` are first dimensions of tensors that hold all experts; `vocabulary` rows of the embedding, 0 where
-    there is none; `hidden` the width of the hidden state; `transposed` the kinds of matrices whose inputs come first.
+    `expert_counts`: first dimensions of tensors that hold all experts. `vocabulary`: rows of the embedding, 0 if there
+    is none. `hidden`: width of the hidden state. `transposed`: the kinds of matrices whose inputs come first, True for
+    those of experts.
     """
 
     stack: Stack
@@ -61,21 +62,25 @@ class Facts:
 
     @classmethod
     def of(cls, entries: Sequence[Named]) -> Facts:
-        """Of a list."""
+        """Read the facts off the entries of a list."""
         stack = main_stack((named.pattern, named.path, named.entry.num_parameters) for named in entries)
-        counts = frozenset(named.entry.shape[0] for named in entries if _is_fused(named))
-        vocabulary, width = _vocabulary(entries, stack)
-        facts = cls(stack, counts, vocabulary, _hidden(entries, stack) or width, frozenset())
-        return replace(facts, transposed=frozenset(_transposed(entries, facts)))
+        counts = frozenset(
+            named.entry.shape[0]
+            for named in entries
+            if named.expert_place is None and len(named.entry.shape) == 3 and _UNDER_EXPERTS.search(named.path)
+        )
+        vocabulary, width = _find_vocabulary(entries, stack)
+        facts = cls(stack, counts, vocabulary, _find_hidden(entries, stack) or width, frozenset())
+        return replace(facts, transposed=frozenset(_find_transposed(entries, facts)))
 
     def num_experts(self, named: Named) -> int:
-        """Experts of an entry's tensors; 0 where they are none of an expert's."""
+        """Count the experts of an entry's tensors; 0 if they do not belong to experts."""
         if named.expert_place is not None:
             return len(named.pattern.numbers[named.expert_place])
         return named.entry.shape[0] if self.holds_all_experts(named) else 0
 
     def holds_all_experts(self, named: Named) -> bool:
-        """Whether one tensor holds all experts along its first dimension."""
+        """Return whether one tensor holds all experts along its first dimension."""
         shape = named.entry.shape
         if named.expert_place is not None or len(shape) < 2:
             return False
@@ -84,12 +89,12 @@ class Facts:
         return _UNDER_EXPERTS.search(named.path) is not None and shape[0] in self.expert_counts
 
     def shape(self, named: Named) -> tuple[int, ...]:
-        """The shape of one tensor, of one expert where it holds all."""
+        """Return the shape of one tensor, that of one expert if the tensor holds all."""
         shape = named.entry.shape[1:] if self.holds_all_experts(named) else named.entry.shape
         return shape or (1,)
 
     def cut_dimension(self, named: Named, cut: Literal["column", "row"]) -> int:
-        """Along which dimension the outputs or the inputs of a tensor lie."""
+        """Return the dimension of a tensor's outputs (`column`) or inputs (`row`)."""
         shape = self.shape(named)
         if len(shape) == 1 or _CONVOLUTION.search(named.path):
             return 0
@@ -97,15 +102,15 @@ class Facts:
         return len(shape) - 1 - ((cut == "column") != is_transposed)
 
 
-def named(entry: TensorEntry) -> Named:
-    """An entry, with what its name says."""
+def read_name(entry: TensorEntry) -> Named:
+    """Read what the name of an entry says."""
     pattern = entry.pattern
     path = path_of(pattern)
     return Named(entry, pattern, path, name_rule(_within_layer(pattern) or path), expert_place(pattern))
 
 
 def with_pairs(entries: Sequence[Named], facts: Facts) -> list[Named]:
-    """The same, where matrices that no rule knows, and that widen the hidden state and narrow it again, are a pair.
+    """Pair matrices that no rule knows, where one widens the hidden state and the other narrows it again.
 
     Both stand in one module of a layer, as n x h and h x n with n > h: outputs of the first are inputs of the second.
     """
@@ -117,10 +122,12 @@ def with_pairs(entries: Sequence[Named], facts: Facts) -> list[Named]:
         if inputs == facts.hidden < outputs and (parent, inputs, outputs) in widths
     }
     parents = {parent for parent, _ in pairs}
-    return [replace(n, rule=_of_a_pair(n, facts, pairs)) if n.parent in parents and not n.rule else n for n in entries]
+    return [
+        replace(n, rule=_find_pair_rule(n, facts, pairs)) if n.parent in parents and not n.rule else n for n in entries
+    ]
 
 
-def _of_a_pair(n: Named, facts: Facts, pairs: set[tuple[str, int]]) -> NameRule | None:
+def _find_pair_rule(n: Named, facts: Facts, pairs: set[tuple[str, int]]) -> NameRule | None:
     shape = n.entry.shape
     if (n.parent, shape[0]) in pairs and shape[1:] in ((), (facts.hidden,)):
         return _EXPANDS
@@ -130,35 +137,31 @@ def _of_a_pair(n: Named, facts: Facts, pairs: set[tuple[str, int]]) -> NameRule 
 
 
 def is_vocabulary(path: str) -> bool:
-    """Whether a name is that of a table with a row for each token."""
+    """Return whether a path is that of a table with a row for each token."""
     return _VOCABULARY.fullmatch(path) is not None
 
 
 def _within_layer(pattern: NamePattern) -> str:
-    """What the name of a tensor in layers says of it, beginning with the word before the layer's number."""
+    """Return the path of a tensor in a layer, from the word before the layer's number on."""
     if not pattern.numbers:
         return ""
     before = pattern.texts[0].rstrip("./").rpartition(".")[2]
     return path_of(NamePattern((before + ".", *pattern.texts[1:]), pattern.numbers))
 
 
-def _is_fused(named: Named) -> bool:
-    return named.expert_place is None and len(named.entry.shape) == 3 and bool(_UNDER_EXPERTS.search(named.path))
-
-
-def _vocabulary(entries: Iterable[Named], stack: Stack) -> tuple[int, int]:
-    """Rows and columns of the largest embedding of tokens, or else of the head; zeros where there is neither."""
+def _find_vocabulary(entries: Iterable[Named], stack: Stack) -> tuple[int, int]:
+    """Find rows and columns of the largest token embedding, else of the head; zeros if there is neither."""
     tables = [n for n in entries if len(n.entry.shape) == 2 and not stack.holds(n.pattern)]
     for pattern in (_VOCABULARY, _HEAD):
-        found = [n.entry.shape for n in tables if pattern.fullmatch(n.path)]
-        if found:
-            rows, columns = max(found, key=lambda shape: shape[0] * shape[1])
+        shapes = [n.entry.shape for n in tables if pattern.fullmatch(n.path)]
+        if shapes:
+            rows, columns = max(shapes, key=lambda shape: shape[0] * shape[1])
             return rows, columns
     return 0, 0
 
 
-def _hidden(entries: Iterable[Named], stack: Stack) -> int:
-    """The most common length of what stands whole in the layers: that of norms."""
+def _find_hidden(entries: Iterable[Named], stack: Stack) -> int:
+    """Find the most common length of uncut vectors in the layers, which is that of norms."""
     lengths: Counter[int] = Counter()
     for n in entries:
         if stack.holds(n.pattern) and n.rule and n.rule.role == "replicated" and len(n.entry.shape) == 1:
@@ -166,8 +169,8 @@ def _hidden(entries: Iterable[Named], stack: Stack) -> int:
     return max(lengths, key=lambda length: (lengths[length], length)) if lengths else 0
 
 
-def _transposed(entries: Iterable[Named], facts: Facts) -> Iterable[bool]:
-    """Of dense tensors (False) and of experts (True): whether most matrices have their inputs first."""
+def _find_transposed(entries: Iterable[Named], facts: Facts) -> Iterable[bool]:
+    """Find the kinds of matrices, dense (False) or of experts (True), most of which have their inputs first."""
     votes: Counter[bool] = Counter()
     for n in entries:
         shape = facts.shape(n)

@@ -1,4 +1,4 @@
-"""From the tensors of a model one by one to the entries of a list: equal ones together."""
+"""Group the tensors of a model into the entries of a list, one for each set of equal tensors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sizing.model.listed.roles import Role
 from sizing.model.listed.tensor_entry import MAX_ENTRIES, TensorEntry
 
 _STACKED = re.compile(r"(?:^|[./])layers[./](?!\d)")
-"""Megatron saves equal layers as one tensor, whose first dimension counts them."""
+"""Path of a tensor that stacks equal layers, as Megatron saves them: its first dimension counts the layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlatTensor:
-    """One tensor; `role` is what its source knows of it: a buffer, or another name of data that was named before."""
+    """One tensor. `role` is set if its source knows it: a buffer, or a further name of data listed before."""
 
     name: str
     shape: tuple[int, ...]
@@ -29,32 +29,32 @@ class FlatTensor:
 
 
 def entries_of(tensors: Iterable[FlatTensor]) -> tuple[TensorEntry, ...]:
-    """Entries in the order of the tensors, those that differ only in their numbers together.
+    """Group tensors that differ only in their numbers into entries, in the order of the tensors.
 
-    Raises InvalidInput where more than 5,000 remain, or where one cannot be, such as one of an unknown dtype.
+    Raises InvalidInput for more than 5,000 entries, or for an impossible one, such as one of an unknown dtype.
 
     >>> flat = [FlatTensor(f"h.{layer}.fc.weight", (4, 8), "float32") for layer in range(3)]
     >>> [(entry.name, entry.num_tensors) for entry in entries_of(flat)]
     [('h.{0..2}.fc.weight', 3)]
     """
     places: dict[tuple[tuple[str, ...], FlatTensor], dict[tuple[int, ...], None]] = {}
-    for tensor in _unstacked(list(tensors)):
+    for tensor in _unstack(list(tensors)):
         pattern = name_pattern(tensor.name)
-        found = places.setdefault((pattern.texts, replace(tensor, name="")), {})
-        found.update(dict.fromkeys(itertools.product(*pattern.numbers)))
+        equal = places.setdefault((pattern.texts, replace(tensor, name="")), {})
+        equal.update(dict.fromkeys(itertools.product(*pattern.numbers)))
     if len(places) > MAX_ENTRIES:
-        raise _too_many(len(places))
+        raise _refuse_number(len(places))
     entries = tuple(
-        _entry(NamePattern(texts, numbers), like)
+        _make_entry(NamePattern(texts, numbers), like)
         for (texts, like), some in places.items()
         for numbers in (products(some) if len(texts) > 1 else [()])
     )
     if len(entries) > MAX_ENTRIES:
-        raise _too_many(len(entries))
+        raise _refuse_number(len(entries))
     return entries
 
 
-def _entry(pattern: NamePattern, like: FlatTensor) -> TensorEntry:
+def _make_entry(pattern: NamePattern, like: FlatTensor) -> TensorEntry:
     try:
         return TensorEntry(
             name=str(pattern),
@@ -66,21 +66,24 @@ def _entry(pattern: NamePattern, like: FlatTensor) -> TensorEntry:
         raise explain(error, TensorEntry).within(f"model.tensors.{pattern}") from None
 
 
-def _unstacked(tensors: list[FlatTensor]) -> list[FlatTensor]:
-    """The same with a number for each layer of a tensor that holds them all."""
-    stacked = {tensor.name: found.end() for tensor in tensors if (found := _STACKED.search(tensor.name))}
-    counts = {tensor.shape[:1] for tensor in tensors if tensor.name in stacked}
+def _unstack(tensors: list[FlatTensor]) -> list[FlatTensor]:
+    """Give a tensor that holds all layers a pattern with a number for each of them."""
+    places = {tensor.name: match.end() for tensor in tensors if (match := _STACKED.search(tensor.name))}
+    counts = {tensor.shape[:1] for tensor in tensors if tensor.name in places}
     if len(counts) != 1 or counts == {()}:
         return tensors
-    return [_with_layers(t, stacked[t.name]) if t.name in stacked else t for t in tensors]
+    unstacked: list[FlatTensor] = []
+    for tensor in tensors:
+        place = places.get(tensor.name)
+        if place is None:
+            unstacked.append(tensor)
+        else:
+            layers = f"{{0..{tensor.shape[0] - 1}}}." if tensor.shape[0] > 1 else "0."
+            name = tensor.name[:place] + layers + tensor.name[place:]
+            unstacked.append(replace(tensor, name=name, shape=tensor.shape[1:]))
+    return unstacked
 
 
-def _with_layers(tensor: FlatTensor, place: int) -> FlatTensor:
-    layers = f"{{0..{tensor.shape[0] - 1}}}." if tensor.shape[0] > 1 else "0."
-    name = tensor.name[:place] + layers + tensor.name[place:]
-    return replace(tensor, name=name, shape=tensor.shape[1:])
-
-
-def _too_many(number: int) -> InvalidInput:
+def _refuse_number(number: int) -> InvalidInput:
     rule = f"must have at most {MAX_ENTRIES:,} entries of equal tensors"
     return InvalidInput.of("model.tensors", rule, value=number, remedy="leave out what belongs to no model")

@@ -1,4 +1,4 @@
-"""The rules of `name_rules.toml`: what a tensor's name says of how it is cut."""
+"""The rules of `name_rules.toml`, which tell from a tensor's name how it is cut."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import tomllib
 from importlib import resources
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.model.listed.name_patterns import NamePattern
+from sizing.strict_model import StrictModel
 
 OfHeads = Literal["query", "key-value", "fused"]
 MAX_CHARACTERS_READ = 200
-"""Of a name's end: three times the longest of transformers, and short enough that no name takes long to match."""
+"""Characters read at the end of a name: three times the longest of transformers, and few enough to match fast."""
 _PARAMETER = re.compile(r"\.(?:weight|bias)$")
 _OF_A_MODULE = re.compile(r"_(?:weight|bias)$")
 
 
-class NameRule(BaseModel):
-    """What the names that fit say of a tensor."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class NameRule(StrictModel):
+    """Rule that tells from a tensor's name how it is cut."""
 
     role: Literal["column", "row", "replicated", "router", "like"] = Field(
         description="How tensor ranks cut it; like: as the tensor of its module that has the same length."
@@ -33,20 +32,20 @@ class NameRule(BaseModel):
 
     @functools.cached_property
     def expression(self) -> re.Pattern[str]:
-        """All names in one."""
+        """One expression that matches any of the rule's names."""
         return re.compile(rf"(?:^|\.)(?:{'|'.join(self.names)})$", re.IGNORECASE)
 
 
 @functools.cache
 def name_rules() -> tuple[NameRule, ...]:
-    """Every rule, the first that fits counts."""
+    """Return all rules in their order: the first that fits a name counts."""
     text = resources.files(__package__).joinpath("name_rules.toml").read_text(encoding="utf-8")
     return tuple(NameRule.model_validate(row) for row in tomllib.loads(text)["rule"])
 
 
 @functools.lru_cache(maxsize=4096)
 def name_rule(path: str) -> NameRule | None:
-    """The rule for a dotted name without numbers, None where there is none.
+    """Return the rule for a dotted name without numbers, None if no rule matches.
 
     >>> name_rule("model.layers.self_attn.o_proj.weight").role
     'row'
@@ -60,7 +59,7 @@ def name_rule(path: str) -> NameRule | None:
 
 
 def path_of(pattern: NamePattern) -> str:
-    """A name without its numbers, its components joined by dots.
+    """Return a name without its numbers, its components joined by dots.
 
     >>> from sizing.model.listed.name_patterns import name_pattern
     >>> path_of(name_pattern("h.{0..3}.mlp.experts.{0..7}.w1.weight"))

@@ -1,4 +1,4 @@
-"""What a tensor of a list is to a layout, in words, and which words exclude each other."""
+"""Roles that tell a layout how to treat a tensor of a list, and which of them exclude each other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Collection
 from typing import Literal, get_args
 
 Place = Literal["embedding", "layer", "head"]
-"""`embedding`: on the first stage. `layer`: with the layer that its name counts. `head`: on the last stage."""
+"""Position of a tensor in the model. `embedding`: on the first stage. `layer`: with the layer that its name counts.
+`head`: on the last stage.
+"""
 Cut = Literal["column", "row", "replicated"]
-"""`column`: by its outputs, which are the vocabulary of embedding and head. `row`: by its inputs. `replicated`: whole
-on every tensor rank. The words are those of Shoeybi et al. 2019, arXiv 1909.08053, section 3."""
+"""Way in which tensor ranks cut a tensor. `column`: by its outputs, which are the vocabulary for embedding and head.
+`row`: by its inputs. `replicated`: whole on every tensor rank. The words are those of Shoeybi et al. 2019, arXiv
+1909.08053, section 3."""
 Role = Literal["embedding", "layer", "head", "column", "row", "replicated", "expert", "router", "buffer", "tied"]
 
 PLACES: tuple[Place, ...] = ("embedding", "layer", "head")
 CUTS: tuple[Cut, ...] = ("column", "row", "replicated")
 UNCOUNTED: tuple[Role, ...] = ("buffer", "tied")
-"""What holds no parameters of its own: no parameter at all, or another name of one."""
+"""Roles of tensors without parameters of their own: buffers, and further names of a parameter."""
 
 _EXCLUDING: tuple[tuple[Role, ...], ...] = (
     PLACES,
@@ -28,7 +31,7 @@ _EXCLUDING: tuple[tuple[Role, ...], ...] = (
 
 
 def contradiction(roles: Collection[Role]) -> str | None:
-    """Why some roles cannot be those of one tensor, in words after its name; None where they can.
+    """Say which two roles cannot belong to one tensor, in words that follow its name; None if all can.
 
     >>> contradiction(("expert", "column", "row"))
     'must not be both column and row'

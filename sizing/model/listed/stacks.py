@@ -1,4 +1,4 @@
-"""Which entries of a list are layers of the model, and where everything else stands."""
+"""Find which entries of a list are layers of the model, and where the other entries belong."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FURTHER_MODULE = re.compile(r"(?:^|\.)(?:eh_proj|enorm|hnorm|shared_head)(?:\.|
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The layers of a model, as the names of its tensors count them.
+    """Layers of a model, as the names of its tensors number them.
 
-    `prefixes` stand before the number of a layer, `numbers` are all of them; those `of_modules` predict further tokens.
+    `prefixes` stand before the number of a layer. `numbers` are those of all layers. The layers `of_modules` belong to
+    multi-token prediction.
     """
 
     prefixes: frozenset[str]
@@ -30,22 +31,22 @@ class Stack:
 
     @property
     def first(self) -> int:
-        """The number of the first layer."""
+        """Number of the first layer."""
         return min(self.numbers, default=0)
 
     @property
     def num_layers(self) -> int:
-        """Layers up to the last, without the modules after it."""
+        """Number of layers up to the last, without the modules after it."""
         numbers = set(self.numbers) - self.of_modules
         return max(numbers) + 1 - self.first if numbers else 0
 
     def holds(self, pattern: NamePattern) -> bool:
-        """Whether a tensor stands in these layers."""
+        """Return whether a tensor belongs to these layers."""
         return bool(pattern.numbers) and pattern.texts[0] in self.prefixes
 
 
 def expert_place(pattern: NamePattern) -> int | None:
-    """Which of a name's numbers counts experts; None where none does.
+    """Return which of a name's numbers counts experts; None if none does.
 
     Source: names of transformers (`experts.7.up_proj`), of Megatron-LM's grouped ones (`experts.linear_fc1.weight7`).
 
@@ -60,17 +61,18 @@ def expert_place(pattern: NamePattern) -> int | None:
 
 
 def predicts_further(path: str) -> bool:
-    """Whether a tensor is one of multi-token prediction, by the name of its module."""
+    """Return whether a tensor belongs to multi-token prediction, by the name of its module."""
     return _PREDICTS_FURTHER.search(path) is not None
 
 
-def main_stack(sized: Iterable[tuple[NamePattern, str, int]]) -> Stack:
-    """The layers that hold most parameters; each of `sized` is a tensor's pattern, path and parameters.
+def main_stack(tensors: Iterable[tuple[NamePattern, str, int]]) -> Stack:
+    """Find the layers with the most parameters. `tensors` has the pattern, path and parameters of each.
 
-    Equally many layers under one parent are the same layers: `transformer.attentions.0`, `transformer.ffns.0`.
+    Prefixes under one parent with the same first and last layer name the same layers: `transformer.attentions.0`,
+    `transformer.ffns.0`.
     """
     layers: dict[str, _Layers] = defaultdict(_Layers)
-    for pattern, path, count in sized:
+    for pattern, path, count in tensors:
         if pattern.numbers and expert_place(pattern) != 0 and not predicts_further(path):
             layers[pattern.texts[0]].add(pattern.numbers[0], path, count)
     if not layers:
@@ -85,7 +87,7 @@ def main_stack(sized: Iterable[tuple[NamePattern, str, int]]) -> Stack:
 
 
 class _Layers:
-    """What the tensors under one prefix say of their layers."""
+    """Layers of the tensors with one prefix."""
 
     def __init__(self) -> None:
         self.num_parameters = 0
@@ -100,7 +102,7 @@ class _Layers:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The first layer and the last."""
+        """Numbers of the first layer and of the last."""
         return min(run[0] for run in self.runs), max(run[-1] for run in self.runs)
 
 
@@ -109,9 +111,9 @@ def _parent(prefix: str) -> str:
 
 
 def place_outside(path: str, *, is_layer: bool) -> Place:
-    """Where a tensor stands that is in none of the model's layers, or in layers of another part.
+    """Decide whether a tensor outside the model's layers stands before or after them.
 
-    Before the layers by its name, such as an embedding, or the encoder of a decoder; otherwise after them.
+    By its name, an embedding or the encoder of a decoder stands before the layers; any other after them.
     """
     if _AFTER.search(path):
         return "head"

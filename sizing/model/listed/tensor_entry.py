@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from sizing.checkpoint_files.dtypes import DTYPE_NAMES, torch_dtype
 from sizing.errors import broken_rule
 from sizing.model.listed.name_patterns import NamePattern, name_pattern
 from sizing.model.listed.roles import Role, contradiction
 from sizing.spelling import nearest
+from sizing.strict_model import StrictModel
 
 MAX_ENTRIES = 5_000
-"""A 1T mixture of experts takes about 30; a model whose layers all differ, some thousand."""
+"""Max entries of a list. A 1T mixture of experts takes about 30; a model whose layers all differ, some thousand."""
 MAX_NAME_CHARACTERS = 2_000
-"""A name with the numbers of some hundred layers listed one by one."""
+"""Max length of a name: one with the numbers of some hundred layers listed one by one."""
 MAX_TENSORS = 10**8
-"""Of one entry: layers x experts, ten times as many as any that was built."""
+"""Max tensors of one entry, layers x experts: ten times as many as any model has."""
 MAX_PARAMETERS = 10**16
-"""As of `model.num_parameters`."""
+"""Max parameters of one entry, as in `model.num_parameters`."""
 
 
 def _known_dtype(name: str) -> str:
@@ -31,10 +32,8 @@ def _known_dtype(name: str) -> str:
     return known
 
 
-class TensorEntry(BaseModel):
+class TensorEntry(StrictModel):
     """Equal tensors: one name, or a pattern that stands for several."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(
         description="Name of the tensor, or of several of one shape with runs of numbers in braces, such as "
@@ -80,15 +79,15 @@ class TensorEntry(BaseModel):
 
     @property
     def pattern(self) -> NamePattern:
-        """The name, cut at its numbers."""
+        """Name of the entry, cut at its numbers."""
         return name_pattern(self.name)
 
     @property
     def num_tensors(self) -> int:
-        """Tensors that the entry stands for."""
+        """Number of tensors that the entry stands for."""
         return self.pattern.num_names
 
     @property
     def num_parameters(self) -> int:
-        """Values that all of them hold."""
+        """Number of values that all tensors of the entry hold."""
         return self.num_tensors * math.prod(self.shape)

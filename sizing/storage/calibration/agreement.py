@@ -1,55 +1,116 @@
-"""What of many runs speaks of the same storage in the same state: one foreign or old run must not block the others."""
+"""What of many runs speaks of the same storage in the same state: contradictions, conditions that differ, old runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from sizing.storage.calibration.rows import Row
-from sizing.storage.calibration.series import contradiction_text, contradictions, unchecked_series_of
+from pydantic import JsonValue
+
+from sizing.storage.calibration.fit_data import (
+    RunMeasurement,
+    contradiction_text,
+    contradictions,
+    dates_of,
+    select_unchecked,
+)
 from sizing.storage.measurement import BenchmarkResult
+from sizing.version import __version__
 
 FOREIGN_FRACTION = 0.5
-"""Of a run's measurements that contradict others: from there on it is all left out. A choice: storage has outliers in
-a few configurations, and other storage differs in most."""
+"""Fraction of a run's measurements that contradict others, from which on the whole run is left out. A choice: storage
+has outliers in a few configurations, and other storage differs in most."""
 
-_Pairs = list[tuple[Row, Row]]
+_Pairs = list[tuple[RunMeasurement, RunMeasurement]]
+
+MAX_DAYS_APART = 30
+"""A choice: storage that others use fills, and is updated, within a month."""
+
+_STRIPES = (
+    ("stripe_count", "stripe count"),
+    ("stripe_size", "stripe size"),
+    ("pool", "storage pool"),
+    ("layout", "file layout"),
+)
+
+_OWN_VERSION = "version of checkpoint-sizing"
 
 
-def agreeing(
-    results: Sequence[BenchmarkResult], *, engine: str | None = None
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Who published a run: one voice, however many runs it has."""
+
+    name: str
+    is_owner: bool
+    """Whether it answers for the storage system."""
+    since: datetime
+    """When it was admitted."""
+
+
+def select_agreeing(
+    results: Sequence[BenchmarkResult], *, engine: str | None = None, sources: Mapping[str, Publisher] | None = None
 ) -> tuple[list[BenchmarkResult], dict[str, str]]:
     """The runs without what contradicts others, and for each run of which something is left out, by its id, why.
 
-    The measurement that contradicts the most others goes first; of two that contradict only each other, that of the
-    older run. A run of which at least half would go is left out as a whole.
-    Args: `results`, the newest first; `engine` as of `calibrate`.
+    First the runs of each source alone: the measurement that contradicts the most others goes first; of two that
+    contradict only each other, that of the older run. Then the sources: what the most sources contradict goes first;
+    of two sources, what is of none of the owners; else what is of the one that was admitted later. A run of which at
+    least half would go is left out as a whole.
+    Args: `results`, the newest first; `engine` as of `calibrate`; `sources` by run id. Default: all of one source.
     """
+    sources, reasons = sources or {}, dict[str, str]()
+    alone = list[BenchmarkResult]()
+    for source in dict.fromkeys(sources.get(result.run_id) for result in results):
+        own, said = _agreeing([result for result in results if sources.get(result.run_id) == source], engine, {})
+        alone, reasons = [*alone, *own], reasons | said
+    age = {result.run_id: position for position, result in enumerate(results)}
+    together, said = _agreeing(sorted(alone, key=lambda result: age[result.run_id]), engine, sources)
+    return together, said | reasons
+
+
+def _agreeing(
+    results: Sequence[BenchmarkResult], engine: str | None, sources: Mapping[str, Publisher]
+) -> tuple[list[BenchmarkResult], dict[str, str]]:
     kept, reasons = list(results), dict[str, str]()
     while found := _contradictions(kept, engine):
         age = {result.run_id: position for position, result in enumerate(kept)}
-        rows, said = _worst(found, age)
+        rows, said = _worst(found, age, sources)
         kept, reasons = _without(rows, kept), said | reasons
     return kept, reasons
 
 
 def _contradictions(results: Sequence[BenchmarkResult], engine: str | None) -> _Pairs:
     """The slow and the fast rows, of writes and of restores."""
-    writes = unchecked_series_of(results, "write", engine=engine)
-    reads = unchecked_series_of(results, "read", engine=writes.engine if writes.rows else engine)
+    writes = select_unchecked(results, "write", engine=engine)
+    reads = select_unchecked(results, "read", engine=writes.engine if writes.rows else engine)
     return [pair for series in (writes, reads) for pair in contradictions(series.rows)]
 
 
-def _worst(pairs: _Pairs, age: dict[str, int]) -> tuple[list[Row], dict[str, str]]:
+def _worst(
+    pairs: _Pairs, age: dict[str, int], sources: Mapping[str, Publisher]
+) -> tuple[list[RunMeasurement], dict[str, str]]:
     """The rows without which no pair is left, and of each of their runs what one of them says."""
     rows = {id(row.measurement): row for pair in pairs for row in pair}
     against: dict[int, set[int]] = {key: set() for key in rows}
     for slow, fast in pairs:
         against[id(slow.measurement)].add(id(fast.measurement))
         against[id(fast.measurement)].add(id(slow.measurement))
-    left_out, reasons = list[Row](), dict[str, str]()
+
+    def doubt(key: int) -> tuple[object, ...]:
+        """Order of rows to leave out: the row with the max goes first."""
+        run_id, others = rows[key].run_id, against[key]
+        by_rows = (len(others), age[run_id])
+        source = sources.get(run_id)
+        if source is None:
+            return by_rows
+        voices = {sources.get(rows[other].run_id) for other in others} - {source}
+        return len(voices), not source.is_owner, source.since, *by_rows
+
+    left_out, reasons = list[RunMeasurement](), dict[str, str]()
     while against:
-        worst = max(against, key=lambda key: (len(against[key]), age[rows[key].run_id]))
+        worst = max(against, key=doubt)
         other = rows[next(iter(against[worst]))]
         fast, slow = sorted((rows[worst], other), key=lambda row: row.seconds)
         reasons.setdefault(rows[worst].run_id, contradiction_text(slow, fast))
@@ -66,7 +127,7 @@ def _take_out(key: int, against: dict[int, set[int]]) -> None:
             del against[other]
 
 
-def _without(rows: Iterable[Row], results: Sequence[BenchmarkResult]) -> list[BenchmarkResult]:
+def _without(rows: Iterable[RunMeasurement], results: Sequence[BenchmarkResult]) -> list[BenchmarkResult]:
     """The runs without some measurements, and without runs that lose most of theirs."""
     rows = list(rows)
     gone = {id(row.measurement) for row in rows}
@@ -81,3 +142,46 @@ def _without(rows: Iterable[Row], results: Sequence[BenchmarkResult]) -> list[Be
         for result in results
         if result.run_id not in foreign
     ]
+
+
+def find_doubts(results: Sequence[BenchmarkResult]) -> Iterator[str]:
+    """What differs between runs that are fitted together, and runs of another version of this project."""
+    conditions = [(result.run_id, _conditions(result.environment)) for result in results]
+    yield from _mixture_warnings(conditions)
+    versions = {found[_OWN_VERSION] for _, found in conditions if _OWN_VERSION in found}
+    if stale := versions - {__version__}:
+        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {__version__}"
+    dates = dates_of(results)
+    if dates and (max(dates) - min(dates)).days > MAX_DAYS_APART:
+        yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
+
+
+def _mixture_warnings(conditions: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
+    """Every condition in which runs differ, with a run for each of its values."""
+    for name in dict.fromkeys(name for _, found in conditions for name in found):
+        values: dict[str, str] = {}
+        for run_id, found in conditions:
+            values.setdefault(found.get(name, "not recorded"), run_id)
+        if len(values) > 1:
+            yield f"mixed runs: {name} is " + ", ".join(f"{value} (run {run})" for value, run in values.items())
+
+
+def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The conditions of a run that change what storage gives, by name."""
+    found = {f"version of {name}": str(value) for name, value in _object(environment.get("versions")).items()}
+    nodes = [_object(node) for node in _object(environment.get("nodes")).values()]
+    for name in ("kernel", "cpu_model"):
+        found |= _join_values(name.replace("_", " "), [node.get(name) for node in nodes])
+    mounts = [_object(node.get("mount")) for node in nodes]
+    for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options"), *_STRIPES):
+        found |= _join_values(label, [mount.get(name) for mount in mounts])
+    return found
+
+
+def _join_values(name: str, values: Sequence[JsonValue]) -> dict[str, str]:
+    texts = sorted({str(value) for value in values if value is not None})
+    return {name: " and ".join(texts)} if texts else {}
+
+
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

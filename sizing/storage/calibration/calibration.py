@@ -7,24 +7,29 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand, Resource
+from sizing.strict_model import StrictModel
 from sizing.units import MAX_BYTES
 
 INTERVAL_TAIL = 0.05
 """Left out of every interval at either end, so that it holds 90 %."""
 
 NORMAL_QUANTILE = 1.6448536269514722
-"""Of the standard normal distribution at 1 - INTERVAL_TAIL."""
+"""Quantile of the standard normal distribution at 1 - INTERVAL_TAIL."""
+
+BEYOND = 4
+"""Times the nodes at which a calibration is graded beyond what was measured: a few nodes are measured to predict some
+tens."""
 
 MAX_DRAWS = 1_000
 """What a document may hold, of each limit; it is written with 200."""
 MAX_POINTS = 10_000
-"""As many configurations as a scan may have."""
+"""Max of points in a document: as many configurations as a scan may have."""
 
 Verdict = Literal["measured", "lower-bound", "unknown"]
 """`measured`: it binds in three or more configurations and no other limit explains them as well. `lower-bound`: a
@@ -47,10 +52,8 @@ _Interval = tuple[_Positive, _Positive]
 _Span = tuple[_Positive, _Positive]
 
 
-class LimitEstimate(BaseModel):
+class LimitEstimate(StrictModel):
     """One limit: its value, its 90 % interval, and how much it is worth."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: _Name = Field(description="Field of the storage profile that the limit is.")
     resource: Resource = Field(
@@ -63,7 +66,14 @@ class LimitEstimate(BaseModel):
         "shows it."
     )
     value: _Positive | None = Field(
-        None, description="Limit in the unit of the field; for a lower bound the min that it can be. Null when unknown."
+        None,
+        description="Limit in the unit of the field; for a lower bound the highest rate that a run got of it. "
+        "Null when unknown.",
+    )
+    profile_value: _Positive | None = Field(
+        None,
+        description="Value that the profile has, and that every prediction computes with, in the unit of the field. "
+        "Null when the profile leaves the limit out, and in documents that do not state it.",
     )
     interval: _Interval | None = Field(
         None, description="90 % interval of the value, from low to high. Null when there is none."
@@ -72,10 +82,8 @@ class LimitEstimate(BaseModel):
     reason: _Text = Field(description="Why this verdict, for a reader.")
 
 
-class Covered(BaseModel):
+class Covered(StrictModel):
     """What was measured, from min to max; beyond it a prediction is an extrapolation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_nodes: _Span = Field(description="Min and max of nodes that were measured.")
     streams_per_node: _Span = Field(description="Min and max of ranks per node that were measured.")
@@ -94,10 +102,8 @@ class Covered(BaseModel):
         )
 
 
-class Frontier(BaseModel):
+class Frontier(StrictModel):
     """Predictions for the largest configurations by a fit to all smaller ones."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     axis: Axis = Field(description="What is largest in the configurations left out: nodes, ranks in all, or bytes.")
     num_configurations: _Count = Field(description="Configurations that were left out and predicted.")
@@ -111,15 +117,12 @@ class Frontier(BaseModel):
     only_here: tuple[_Name, ...] = Field(
         (),
         max_length=32,
-        description="Fields of limits that no smaller configuration shows; the prediction takes their value from the "
-        "largest.",
+        description="Fields of limits that no smaller configuration shows; the prediction does without them.",
     )
 
 
-class WrongHere(BaseModel):
+class WrongHere(StrictModel):
     """A configuration that the model does not explain, and that is no outlier."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_nodes: _Count = Field(description="Nodes that moved data at once.")
     num_streams: _Count = Field(description="Ranks that moved data at once.")
@@ -131,10 +134,8 @@ class WrongHere(BaseModel):
     reason: _Text = Field(description="Why it is no outlier, for a reader.")
 
 
-class FittedPoint(BaseModel):
+class FittedPoint(StrictModel):
     """One measurement with its prediction by the fit, and by a fit without its configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: _Name = Field(description="Id of the benchmark run that measured it.")
     num_nodes: _Count = Field(description="Nodes that moved data at once.")
@@ -147,14 +148,12 @@ class FittedPoint(BaseModel):
 
     @property
     def bytes_per_second(self) -> float:
-        """As measured."""
+        """Measured rate of the point."""
         return self.total_bytes / self.seconds
 
 
-class DirectionFit(BaseModel):
+class DirectionFit(StrictModel):
     """The fit to all writes, or to all reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limits: tuple[LimitEstimate, ...] = Field(
         max_length=32, description="Every limit that was looked for, with its verdict."
@@ -195,6 +194,12 @@ class DirectionFit(BaseModel):
     rivals: tuple[dict[_Name, _Positive], ...] = Field(
         max_length=32, description="Other sets of limits that explain the data as well, by field of the profile."
     )
+    stragglers: tuple[_Text, ...] = Field(
+        (),
+        max_length=100,
+        description="Nodes for which the others waited, and where single ranks of any node were late. Empty where "
+        "there were none, and in documents that do not state them.",
+    )
     points: tuple[FittedPoint, ...] = Field(
         max_length=MAX_POINTS, description="Every measurement that was fitted, with its prediction."
     )
@@ -206,7 +211,7 @@ class DirectionFit(BaseModel):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Of the noise, at least 1."""
+        """Degrees of freedom of the noise, at least 1."""
         fitted = sum(not name.endswith("_stripe_count") for name in self.chosen)
         return max(len(self.points) - len(self.draws) - fitted, 1)
 
@@ -215,10 +220,15 @@ class DirectionFit(BaseModel):
         return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
 
 
-class MixedLoad(BaseModel):
-    """Saves with batches read beside them, held against each alone."""
+class UseGrade(StrictModel):
+    """What a calibration is worth for one use: predictions inside what was measured, or beyond it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    grade: Grade = Field(description="What predictions of this use are worth, from A to D.")
+    reasons: tuple[_Text, ...] = Field((), max_length=100, description="What keeps the grade below A. Empty for A.")
+
+
+class MixedLoad(StrictModel):
+    """Saves with batches read beside them, held against each alone."""
 
     verdict: MixedVerdict = Field(
         description="Whether reads and writes share one limit: one-limit, own-limits or not-told-apart."
@@ -232,13 +242,11 @@ class MixedLoad(BaseModel):
     num_repetitions: _Count = Field(description="Saves beside which batches were read.")
 
 
-class Calibration(BaseModel):
+class Calibration(StrictModel):
     """What benchmark runs say of a storage system: a profile, and the evidence for it.
 
     Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1, 2] = Field(2, description="Version of this form of document.")
     profile: StorageProfile = Field(
@@ -250,11 +258,20 @@ class Calibration(BaseModel):
     )
     measured_on: date | None = Field(None, description="Date of the latest run. Null when no run states one.")
     grade: Grade = Field(
-        description="What the calibration is worth, from A to D, by errors at the frontier and held out, limits seen "
-        "and configurations."
+        description="What the calibration is worth for every use, from A to D: the worse of inside and beyond."
     )
     grade_reasons: tuple[_Text, ...] = Field(
         (), max_length=100, description="What keeps the grade below A. Empty for A, and in documents of version 1."
+    )
+    inside: UseGrade | None = Field(
+        None,
+        description="Grade of predictions inside what was measured, by held-out errors, limits seen, configurations "
+        "and stragglers. Null in documents that have one grade alone.",
+    )
+    beyond: UseGrade | None = Field(
+        None,
+        description="Grade of predictions beyond what was measured, at four times the nodes: as inside, and by errors "
+        "at the frontier and the width of the interval. Null in documents that have one grade alone.",
     )
     write: DirectionFit | None = Field(None, description="Fit to all writes. Null when there were too few.")
     read: DirectionFit | None = Field(None, description="Fit to all restores. Null when there were too few.")
@@ -274,6 +291,26 @@ class Calibration(BaseModel):
         if self.write is None and self.read is None:
             raise broken_rule("must have write or read", "take the document as ckpt-bench calibrate wrote it")
         return self
+
+    @property
+    def grade_text(self) -> str:
+        """The grade of each use in words.
+
+        >>> Calibration.model_construct(grade="C", inside=UseGrade(grade="A"), beyond=UseGrade(grade="C")).grade_text
+        'A inside what was measured, C at 4 times the nodes'
+        """
+        if self.inside is None or self.beyond is None:
+            return self.grade
+        return f"{self.inside.grade} inside what was measured, {self.beyond.grade} at {BEYOND} times the nodes"
+
+    @property
+    def reason_sentences(self) -> tuple[str, ...]:
+        """What keeps the grades below A, each a sentence that says for which use."""
+        inside = self.grade_reasons if self.inside is None else self.inside.reasons
+        return tuple(
+            f"Not better{'' if reason in inside else ' beyond what was measured'} because: {reason}."
+            for reason in self.grade_reasons
+        )
 
     def fit(self, direction: Direction) -> DirectionFit | None:
         """The fit to writes or to reads."""

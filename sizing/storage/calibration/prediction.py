@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit, WrongHere
-from sizing.storage.calibration.roofline import Array
+from sizing.storage.calibration.least_squares import Array
 from sizing.storage.calibration.uncertainty import student_quantile
-from sizing.storage.rates import Direction, Rates, rates_of
+from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, shared_terms, total_seconds
 from sizing.storage.transfer import Numbers
 
@@ -20,8 +20,8 @@ MIN_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
 
 MAX_USEFUL_RATIO = 4.0
-"""Of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by comes in
-steps of two."""
+"""Max ratio of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by
+comes in steps of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,46 +39,59 @@ class Prediction:
     @property
     def is_useful(self) -> bool:
         """Whether the interval, of numbers alone, is narrow enough to decide by."""
-        return float(self.high_seconds) <= MAX_USEFUL_RATIO * float(self.low_seconds)
+        return self.ratio <= MAX_USEFUL_RATIO
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of the ends of the interval, of numbers alone."""
+        return float(self.high_seconds) / float(self.low_seconds)
 
     def ends_seconds(self, *, also: float = 0.0) -> tuple[float, float]:
         """The ends of the interval, of numbers alone, and `also` seconds that the calibration says nothing of."""
         return float(self.low_seconds) + also, float(self.high_seconds) + also
 
 
-def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction: Direction) -> Prediction | None:
+def predict(calibration: Calibration, demands: Sequence[Demand], *, direction: Direction) -> Prediction | None:
     """The prediction for demands one after the other, or None where the direction was not calibrated.
 
     The interval has the bootstrap draws of the limits, the noise of measurements, and one held-out error for each
     doubling beyond the measured range of each figure, added as independent errors of log time. Its lower end also
-    holds for every rival explanation, its upper end for limits that were never reached and may begin right beyond what
-    was seen, and for contention that the data do not exclude. Where the model is wrong its side of the interval is
-    wider by the miss. Demands may hold arrays that broadcast together.
+    holds for every rival explanation, and for each further node bringing as much as the others where the most nodes
+    alone show some limit. Its upper end holds for limits that were never reached and may begin right beyond what was
+    seen, and for contention that the data do not exclude. Where the model is wrong its side of the interval is wider by
+    the miss. Demands may hold arrays that broadcast together.
     """
     fit = calibration.fit(direction)
-    if fit is None:
-        return None
-    known = calibration.profile.figures()
-    seconds = total_seconds(rates_of(known, direction), demands)
-    centre, low, high = _drawn_log_seconds(rates_of({**known, **_draws(fit, demands)}, direction), demands)
-    readings = [total_seconds(rates_of(reading, direction), demands) for reading in _readings(fit)]
-    shortest = functools.reduce(np.minimum, readings, seconds)
+    return None if fit is None else predict_by_fit(fit, calibration.profile.rates(direction), demands, direction)
+
+
+def predict_by_fit(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], direction: Direction) -> Prediction:
+    """The prediction by a fit, as `predict` has it. Args: `rates`, what the profile has of the direction."""
+    known = rates.document(direction)
+    seconds = total_seconds(rates, demands)
+    num_axes = max(np.ndim(demand.total_bytes + demand.num_streams + demand.num_nodes) for demand in demands)
+    draws = {field: np.reshape(values, (-1, *[1] * num_axes)) for field, values in fit.draws.items()}
+    drawn = Rates.of_document({**known, **draws}, direction)
+    centre, low, high = _drawn_log_seconds(drawn, demands)
+    readings = [total_seconds(Rates.of_document(reading, direction), demands) for reading in _readings(fit, known)]
+    shortest = functools.reduce(np.minimum, [*readings, *_weakly_scaled_seconds(fit, rates, demands)], seconds)
     longest = functools.reduce(np.maximum, readings, seconds)
     contended = _contended_log_seconds(fit, demands, direction, seconds)
-    unseen = _unseen_seconds(rates_of(_unseen(fit, known), direction), demands)
+    unseen = _unseen_seconds(fit, rates, direction, demands)
     spread = _noise_variance(fit) + NORMAL_QUANTILE**2 * _extrapolation_variance(fit, demands)
     slower, faster = _misses(fit, demands)
+    outside = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
     return Prediction(
         seconds=seconds,
         low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster),
         high_seconds=np.maximum(unseen, longest)
         * np.exp(np.sqrt(np.maximum(high - centre, contended) ** 2 + spread) + slower),
-        extrapolated=_extrapolated(fit, demands),
+        extrapolated=tuple(dict.fromkeys(outside)),
     )
 
 
 def _noise_variance(fit: DirectionFit) -> float:
-    """Of log seconds at the ends of an interval: Student's t of the noise, which few data have estimated.
+    """Variance of log seconds at the ends of an interval: Student's t of the noise, which few data have estimated.
 
     A run on another day is not taken to be closer than MIN_ERROR_FRACTION, however calm the storage was in one scan.
     """
@@ -88,9 +101,9 @@ def _noise_variance(fit: DirectionFit) -> float:
 def _contended_log_seconds(
     fit: DirectionFit, demands: Sequence[Demand], direction: Direction, seconds: Numbers
 ) -> Numbers:
-    """By how much longer, in the logarithm, the max contention takes that the data allow."""
+    """Extra log seconds that the max contention takes that the data allow."""
     found = (
-        np.log(total_seconds(rates_of({**fit.chosen, **reading}, direction), demands) / seconds)
+        np.log(total_seconds(Rates.of_document({**fit.chosen, **reading}, direction), demands) / seconds)
         for reading in fit.not_excluded
     )
     longest: Numbers = functools.reduce(np.maximum, found, np.zeros(()))
@@ -143,31 +156,48 @@ def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand]) -> tuple[Array, 
     return centre, low, high
 
 
-def _draws(fit: DirectionFit, demands: Sequence[Demand]) -> dict[str, Numbers]:
-    """The draws by field, along an axis before those of the demands."""
-    num_axes = max(np.ndim(demand.total_bytes + demand.num_streams + demand.num_nodes) for demand in demands)
-    return {field: np.reshape(values, (-1, *[1] * num_axes)) for field, values in fit.draws.items()}
+def _readings(fit: DirectionFit, known: Mapping[str, Numbers]) -> Iterator[Mapping[str, Numbers]]:
+    """Every set of limits that explains the data: the one that was kept, and its rivals.
 
-
-def _readings(fit: DirectionFit) -> Iterator[Mapping[str, Numbers]]:
-    """Every set of limits that explains the data: the one that was kept, and its rivals."""
-    kept = {limit.field: limit.value for limit in fit.limits if limit.field in fit.draws and limit.value is not None}
-    yield fit.chosen | kept
+    Args: `known`, the limits of the profile by field, which may have those of rivals too.
+    """
+    yield fit.chosen | {field: known[field] for field in fit.draws if field in known}
     yield from (fit.chosen | rival for rival in fit.rivals)
 
 
-def _unseen(fit: DirectionFit, known: Mapping[str, Numbers]) -> dict[str, float]:
-    """The limits that were never reached, at their min."""
-    return {
+def _weakly_scaled_seconds(fit: DirectionFit, rates: Rates, demands: Sequence[Demand]) -> Iterator[Numbers]:
+    """What the same load of each node takes on the most nodes measured, where only these show some limit.
+
+    A file system that limits at one number of nodes may as well be a switch that so many share, or a slow node among
+    them: each further node would then bring as much as these did.
+    """
+    if any(frontier.axis == "nodes" and frontier.only_here for frontier in fit.frontiers):
+        yield total_seconds(rates, [_on_nodes(demand, fit.covered.num_nodes[1]) for demand in demands])
+
+
+def _on_nodes(demand: Demand, most_nodes: float) -> Demand:
+    """The demand of at most so many of its nodes."""
+    part = np.minimum(1.0, np.divide(most_nodes, demand.num_nodes))
+    return replace(
+        demand,
+        total_bytes=demand.total_bytes * part,
+        num_streams=demand.num_streams * part,
+        num_nodes=demand.num_nodes * part,
+        num_files=demand.num_files * part,
+        num_planned_ranks=demand.num_planned_ranks * part,
+    )
+
+
+def _unseen_seconds(fit: DirectionFit, known: Rates, direction: Direction, demands: Sequence[Demand]) -> Numbers:
+    """What limits that were never reached would take alone, each at its min."""
+    fields = known.document(direction)
+    bounds = {
         limit.field: limit.value
         for limit in fit.limits
-        if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in known
+        if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in fields
     }
-
-
-def _unseen_seconds(bounds: Rates, demands: Sequence[Demand]) -> Numbers:
-    """What limits that were never reached would take alone."""
-    steps = [shared_terms(bounds, demand).values() for demand in demands]
+    rates = Rates.of_document(bounds, direction)
+    steps = [shared_terms(rates, demand).values() for demand in demands]
     return sum((functools.reduce(np.maximum, terms) for terms in steps if terms), start=np.float64(0.0))
 
 
@@ -179,13 +209,8 @@ def _extrapolation_variance(fit: DirectionFit, demands: Sequence[Demand]) -> Num
     return error**2 * farthest
 
 
-def _extrapolated(fit: DirectionFit, demands: Sequence[Demand]) -> tuple[str, ...]:
-    names = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
-    return tuple(dict.fromkeys(names))
-
-
 def _doublings(fit: DirectionFit, demand: Demand) -> dict[str, Numbers]:
-    """By how many doublings each figure of a demand lies outside what was measured."""
+    """Doublings by which each figure of a demand lies outside what was measured."""
     covered = fit.covered
     figures = {
         "nodes": (demand.num_nodes, covered.num_nodes),

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
-from sizing.storage.calibration.rows import OPERATIONS
-from sizing.storage.rates import DIRECTIONS, Direction, rates_of
+from sizing.storage.calibration.fit_data import OPERATIONS
+from sizing.storage.rates import DIRECTIONS, Direction, Rates
 from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text
 
 _MAX_SUGGESTIONS = 3
-"""Of each direction: people make a few runs and calibrate again."""
+"""Max of suggestions for each direction: people make a few runs and calibrate again."""
 _MIN_RATIO_WORTH_A_RUN = 2.0
 """Between sizes, below which another one is suggested: above `MIN_RATIO_OF_SIZES`, from which on there is no doubt of
 them, as a run more costs little."""
@@ -41,7 +41,7 @@ class Suggestion:
         return f"{program} run --target DIR --engine {engine} --bytes-per-rank {self.bytes_per_rank}"
 
 
-def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
+def suggest_runs(calibration: Calibration) -> tuple[Suggestion, ...]:
     """Runs worth making, the most telling first: at most three for writes and three for reads."""
     found: list[Suggestion] = []
     for direction in DIRECTIONS:
@@ -111,10 +111,11 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     widest = max(measured, key=_width)
     limit = np.log(fit.draws[widest.field])
     draws = {field: np.array(values)[:, None] for field, values in fit.draws.items()}
-    cells = np.array(list(_grid(fit)), dtype=np.float64).T
-    nodes, ranks, size = cells
+    covered = fit.covered
+    spans = (covered.num_nodes, covered.streams_per_node, covered.bytes_per_stream)
+    nodes, ranks, size = np.array(list(itertools.product(*map(_double_up_to, spans))), dtype=np.float64).T
     demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
-    rates = rates_of({**calibration.profile.figures(), **draws}, direction)
+    rates = Rates.of_document({**calibration.profile.rates(direction).document(direction), **draws}, direction)
     times = np.log(total_seconds(rates, [demand]))
     covariance = ((limit - limit.mean())[:, None] * times).mean(axis=0)
     left = 1 - covariance**2 / (limit.var() * (times.var(axis=0) + fit.noise_fraction**2))
@@ -127,18 +128,10 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)
 
 
-def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
-    """Configurations inside the measured range, by powers of two."""
-    covered = fit.covered
-    yield from itertools.product(
-        _doubled(covered.num_nodes), _doubled(covered.streams_per_node), _doubled(covered.bytes_per_stream)
-    )
-
-
-def _doubled(span: tuple[float, float]) -> list[int]:
+def _double_up_to(span: tuple[float, float]) -> list[int]:
     """The low end, its doublings below the high end, and the high end.
 
-    >>> _doubled((1.0, 8.0)), _doubled((3.0, 10.0)), _doubled((4.0, 4.0))
+    >>> _double_up_to((1.0, 8.0)), _double_up_to((3.0, 10.0)), _double_up_to((4.0, 4.0))
     ([1, 2, 4, 8], [3, 6, 10], [4])
     """
     low, high = math.ceil(span[0]), round(span[1])

@@ -1,22 +1,44 @@
-"""How sure a fit is: bootstrap draws of its parameters, and what it says of configurations that it has not seen."""
+"""How sure a fit is: bootstrap draws, errors for what was left out, and contention that the data do not exclude."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE
-from sizing.storage.calibration.explanation import Explanation
-from sizing.storage.calibration.least_squares import many_fitted
-from sizing.storage.calibration.roofline import Array, Design, log_seconds
+from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Axis
+from sizing.storage.calibration.least_squares import (
+    SHARP,
+    Array,
+    Design,
+    Mask,
+    fit_many,
+    largest_shared,
+    log_seconds,
+    losses,
+)
+from sizing.storage.calibration.limit_shape import FILE_SYSTEM
+from sizing.storage.calibration.term_selection import MIN_NOISE_FRACTION, TermSelection
+from sizing.storage.terms import Demand
+from sizing.storage.transfer import Numbers
 
 _MAX_LEVERAGE = 0.9
 """A configuration that alone decides a limit has leverage 1, and its residual would be divided by 0; at 0.9 it is made
 three times as large."""
 
+_MIN_SHARE = 0.05
+"""Share of a time from which on a configuration says something of a term. A guess: below, noise of 5 % hides it."""
 
-def drawn(design: Design, measured: Array, explanation: Explanation, *, num_draws: int, seed: int) -> Array:
+_SAME = 0.99
+"""Bytes of one number differ by headers of files."""
+
+_FRACTIONS = np.geomspace(1e-4, 10.0, 11)
+"""Fractions that are tried: from 1 % at a hundred more units to where the rate falls as their number, faster than any
+storage."""
+
+
+def bootstrap(design: Design, measured: Array, selection: TermSelection, *, num_draws: int, seed: int) -> Array:
     """Parameters refitted to resampled data, a row per draw.
 
     Residual bootstrap: predicted log seconds + residuals drawn with replacement, each first divided by
@@ -26,40 +48,40 @@ def drawn(design: Design, measured: Array, explanation: Explanation, *, num_draw
     Args: `measured` log seconds by configuration.
     Source: Davison and Hinkley 1997, Bootstrap Methods and their Application, section 6.2.
 
-    >>> moved, exact = Design(np.array([[2.0], [8.0]]), np.array([True])), Explanation(-np.log([2.0]), 0.05, (), {})
-    >>> np.exp(-drawn(moved, np.log([1.0, 4.0]), exact, num_draws=3, seed=0)).round(6).tolist()  # nothing to resample
+    >>> moved, exact = Design(np.array([[2.0], [8.0]]), np.array([True])), TermSelection(-np.log([2.0]), 0.05, (), {})
+    >>> np.exp(-bootstrap(moved, np.log([1.0, 4.0]), exact, num_draws=3, seed=0)).round(6).tolist()  # no residuals
     [[2.0], [2.0], [2.0]]
     """
-    predicted, slopes = log_seconds(design, explanation.parameters)
+    predicted, slopes = log_seconds(design, selection.parameters)
     shape, generator = (num_draws, len(measured)), np.random.default_rng(seed)
-    if explanation.is_checked_by(len(measured)):
-        residuals = (measured - predicted) / np.sqrt(1 - _leverages(slopes[:, explanation.kept]))
+    if selection.is_checked_by(len(measured)):
+        residuals = (measured - predicted) / np.sqrt(1 - _leverages(slopes[:, selection.kept]))
         errors = residuals[generator.integers(len(measured), size=shape)]
     else:
-        errors = generator.normal(0.0, explanation.noise, shape)
-    errors *= student_over_normal(len(measured) - int(explanation.kept.sum()))
-    kept = explanation.kept
-    draws = np.tile(explanation.parameters, (num_draws, 1))
+        errors = generator.normal(0.0, selection.noise, shape)
+    errors *= student_over_normal(len(measured) - int(selection.kept.sum()))
+    kept = selection.kept
+    draws = np.tile(selection.parameters, (num_draws, 1))
     part = design.columns(kept)
-    draws[:, kept] = many_fitted(part, predicted + errors, noise=explanation.noise, start=draws[:, kept])[0]
+    draws[:, kept] = fit_many(part, predicted + errors, noise=selection.noise, start=draws[:, kept])[0]
     return draws
 
 
-def held_out_log_seconds(design: Design, measured: Array, explanation: Explanation, groups: Sequence[object]) -> Array:
+def predict_held_out(design: Design, measured: Array, selection: TermSelection, groups: Sequence[object]) -> Array:
     """What the fit to all other configurations predicts for each: leave-one-configuration-out.
 
     Args: `measured` log seconds; `groups`, the configuration of each, of which those of one are left out together.
     Source: cross-validation, Stone 1974, Journal of the Royal Statistical Society B 36(2).
 
-    >>> moved, found = Design(np.array([[2.0], [8.0]]), np.array([True])), Explanation(-np.log([2.0]), 0.05, (), {})
-    >>> np.exp(held_out_log_seconds(moved, np.log([1.0, 2.0]), found, ["small", "large"])).round(6).tolist()
+    >>> moved, found = Design(np.array([[2.0], [8.0]]), np.array([True])), TermSelection(-np.log([2.0]), 0.05, (), {})
+    >>> np.exp(predict_held_out(moved, np.log([1.0, 2.0]), found, ["small", "large"])).round(6).tolist()
     [0.5, 4.0]
     """
     names = list(dict.fromkeys(groups))
     weights = np.array([[float(group != name) for group in groups] for name in names])
-    part, kept = design.columns(explanation.kept), explanation.kept
-    start = np.tile(explanation.parameters[kept], (len(names), 1))
-    fits = many_fitted(part, measured, noise=explanation.noise, start=start, weights=weights)[0]
+    part, kept = design.columns(selection.kept), selection.kept
+    start = np.tile(selection.parameters[kept], (len(names), 1))
+    fits = fit_many(part, measured, noise=selection.noise, start=start, weights=weights)[0]
     predicted = log_seconds(part, fits)[0]
     return np.array([predicted[names.index(group), i] for i, group in enumerate(groups)])
 
@@ -105,3 +127,127 @@ def _leverages(slopes: Array) -> Array:
     """The diagonal of the hat matrix of the linearised fit."""
     orthogonal, _ = np.linalg.qr(slopes)
     return np.asarray(np.minimum((orthogonal**2).sum(axis=1), _MAX_LEVERAGE))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutFrontier:
+    """The configurations with the max of an axis, and the log seconds that the fit to all others predicts.
+
+    `unseen` are the terms that no other configuration shows, and that this prediction does without.
+    """
+
+    axis: Axis
+    rows: Mask
+    log_seconds: Array
+    unseen: Mask
+
+
+def frontier_masks(demand: Demand) -> dict[Axis, Mask]:
+    """The measurements with the max of nodes, of ranks in all, and of bytes in all; an axis of one value has none.
+
+    >>> masks = frontier_masks(Demand(np.array([8.0, 4.0, 4.0]), np.array([2.0, 2.0, 1.0]), np.ones(3), np.ones(3)))
+    >>> {axis: mask.tolist() for axis, mask in masks.items()}
+    {'ranks': [True, True, False], 'bytes': [True, False, False]}
+    """
+    figures: dict[Axis, Numbers] = {"nodes": demand.num_nodes, "ranks": demand.num_streams, "bytes": demand.total_bytes}
+    masks = {axis: np.asarray(values) >= _SAME * np.max(values) for axis, values in figures.items()}
+    return {axis: mask for axis, mask in masks.items() if not mask.all()}
+
+
+def predict_frontiers(
+    design: Design, measured: Array, selection: TermSelection, demand: Demand, groups: Sequence[object]
+) -> Iterator[HeldOutFrontier]:
+    """Each frontier with its prediction from inside; those without which nothing could be fitted are left out.
+
+    Args: `measured` log seconds; `groups`, the configuration of each.
+    Source: forward validation, as for time series (Hyndman and Athanasopoulos 2021, Forecasting, section 5.10): errors
+    of extrapolation show only where the fit ends before the data.
+    """
+    slopes, shows = log_seconds(design, selection.parameters)[1], _shows(design, selection)
+    for axis, mask in frontier_masks(demand).items():
+        seen = selection.kept & (slopes[~mask].max(axis=0) >= _MIN_SHARE) & shows[~mask].any(axis=0)
+        seen &= seen[list(design.added_to)] if design.added_to else True
+        inside = {group for group, is_left_out in zip(groups, mask, strict=True) if not is_left_out}
+        if not (seen & design.is_shared).any() or len(inside) <= seen.sum():
+            continue
+        part, parameters = design.columns(seen), np.full(design.num_terms, -np.inf)
+        start, weights = selection.parameters[None, seen], np.where(mask, 0.0, 1.0)
+        parameters[seen] = fit_many(part, measured, noise=selection.noise, start=start, weights=weights)[0][0]
+        predicted = log_seconds(design, parameters)[0]
+        yield HeldOutFrontier(axis, mask, predicted, selection.kept & ~seen)
+
+
+def _shows(design: Design, selection: TermSelection) -> Mask:
+    """Whether a configuration (rows) says something of a term (columns).
+
+    In a maximum a rate shows only where it is the slowest, and not by less than the noise: a limit that is nearly
+    reached can have any value above. Of times that add, and of soft knees, every configuration may show a part.
+    """
+    shows = np.ones(design.coefficients.shape, dtype=bool)
+    if design.squarings != SHARP:
+        return shows
+    slowest, _ = largest_shared(design, selection.parameters)
+    owners = np.array(design.added_to or range(design.num_terms))
+    for column in np.flatnonzero(selection.kept & design.is_shared & (owners == np.arange(design.num_terms))):
+        others = np.where(owners == column, -np.inf, selection.parameters)
+        shows[:, column] = slowest > (1 + MIN_NOISE_FRACTION + selection.noise) * largest_shared(design, others)[0]
+    return shows
+
+
+def max_contentions(
+    design: Design, measured: Array, selection: TermSelection, units: Array
+) -> Iterator[tuple[int, float, Array]]:
+    """For each kind of contention the max fraction that the data allow, and the other parameters with it.
+
+    The fraction rises until the fit to all else is worse by the squared quantile of t, one-sided 95 %. Where the file
+    system was the limit at one number of nodes alone, its rate elsewhere makes up for any contention of nodes: then the
+    max that is tried is allowed.
+    Args: `units`, a column for each kind: writers, nodes. Yields its column of `units`, the fraction, the parameters.
+    Source: profile-likelihood interval, Venzon and Moolgavkar 1988, Applied Statistics 37(1).
+    """
+    if not selection.kept[FILE_SYSTEM] or any(
+        selection.kept[j] for j, owner in enumerate(design.added_to) if owner != j
+    ):
+        return
+    allowed = student_quantile(len(measured) - int(selection.kept.sum())) ** 2
+    for column in range(units.shape[1]):
+        if np.ptp(units[:, column]) > 0:
+            yield column, *_largest(design, measured, selection, units[:, column] - 1.0, allowed)
+
+
+def _largest(
+    design: Design, measured: Array, selection: TermSelection, more: Array, allowed: float
+) -> tuple[float, Array]:
+    """The max fraction whose loss is allowed, between the tried ones by interpolation of its logarithm."""
+    part, kept = design.columns(selection.kept), selection.kept
+    parameters, share = selection.parameters.copy(), log_seconds(design, selection.parameters)[1][:, FILE_SYSTEM]
+    typical = float(np.average(more, weights=share + 1e-12))
+    base = _loss(part, measured, parameters[kept], selection.noise)
+    fraction, worse, best = 0.0, 0.0, parameters
+    for tried in _FRACTIONS:
+        contended = part.coefficients.copy()
+        contended[:, 0] *= 1.0 + tried * more
+        start = parameters.copy()
+        start[FILE_SYSTEM] += np.log((1.0 + fraction * typical) / (1.0 + tried * typical))
+        moved = Design(contended, part.is_shared, part.added_to, part.squarings)
+        found, loss = fit_many(moved, measured, noise=selection.noise, start=start[None, kept])
+        now = float(loss[0]) - base
+        if now > allowed:
+            reach = np.clip((allowed - worse) / (now - worse), 0.0, 1.0)
+            between = float(tried * reach + fraction * (1 - reach))
+            return between, _with(best, kept, found[0], reach)
+        fraction, worse = float(tried), max(now, 0.0)
+        parameters = _with(parameters, kept, found[0], 1.0)
+        best = parameters
+    return fraction, best
+
+
+def _with(parameters: Array, kept: Mask, found: Array, reach: float) -> Array:
+    moved = parameters.copy()
+    moved[kept] = (1 - reach) * parameters[kept] + reach * found
+    return moved
+
+
+def _loss(design: Design, measured: Array, parameters: Array, noise: float) -> float:
+    residuals = log_seconds(design, parameters)[0] - measured
+    return float(losses(residuals, np.ones(len(residuals)), noise=noise))

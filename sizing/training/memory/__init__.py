@@ -1,1 +1,1 @@
-"""What a GPU holds while it trains: state, gathered weights, activations; and what would fit instead."""
+"""Memory of a GPU in training: state, gathered weights and activations; and layouts that fit instead."""

@@ -1,47 +1,149 @@
-"""Whether it runs: state and activations on the fullest GPU, compared with its memory."""
+"""Check of GPU memory: state, activations and tensors in flight on the fullest GPU, compared with its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sizing.cluster import ResolvedNode
+from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
-from sizing.layout.cells import Cell
 from sizing.layout.gradient_errors import GradientErrors
+from sizing.layout.holders import HolderClass
 from sizing.layout.sharding import Sharding
 from sizing.layout.stages import StageSpan
 from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
+from sizing.strict_model import StrictModel
 from sizing.training.execution import Execution, execution_of
-from sizing.training.memory.activations import activations_of
-from sizing.training.memory.host_bytes import host_traffic
-from sizing.training.memory.hosted import Hosted, hosted
-from sizing.training.memory.in_flight import in_flight_of
-from sizing.training.memory.moments import Moments
-from sizing.training.memory.stage_activations import StageActivations
-from sizing.training.memory.state_memory import GRADIENT_BYTES_PER_PARAMETER, StateRule
-from sizing.training.placement import on_gpu
-from sizing.training.time.host_traffic import HostTraffic
-from sizing.training.time.step import StepTime
-from sizing.training.time.step_time import StateBytes, step_time
+from sizing.training.memory.activations import HeldBytes, StageActivations, activations_of
+from sizing.training.memory.in_flight import InFlight, in_flight_of
+from sizing.training.memory.state import StateRule, host_traffic, on_gpu
+from sizing.training.time.step import StateBytes, StepTime, step_time
 from sizing.training.time.work import ModelWork, model_work
 
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Bytes that a rank holds beside its state: activations of a stage, and tensors in flight.
+
+    The max is at one of three times: at the loss, in the backward pass of a layer, or after the last layer.
+    """
+
+    held: HeldBytes
+    beside: InFlight
+
+    def __add__(self, other: Peaks) -> Peaks:
+        """Add two stages on one GPU: kept activations add up, but only one stage at a time is at its peak."""
+        held = HeldBytes(
+            kept=self.held.kept + other.held.kept,
+            kept_logits=self.held.kept_logits + other.held.kept_logits,
+            loss=max(self.held.loss, other.held.loss),
+            layer=max(self.held.layer, other.held.layer),
+        )
+        beside = InFlight(
+            loss=max(self.beside.loss, other.beside.loss),
+            layer=max(self.beside.layer, other.beside.layer),
+            end=max(self.beside.end, other.beside.end),
+            buffers=self.beside.buffers + other.beside.buffers,
+        )
+        return Peaks(held, beside)
+
+    @property
+    def activation_bytes(self) -> float:
+        """Bytes of activations that wait for the backward pass."""
+        return self.held.kept + self.held.kept_logits
+
+    @property
+    def max_bytes(self) -> float:
+        """Bytes at the fullest time, with buffers that are always there."""
+        held, beside = self.held, self.beside
+        loss = held.kept + max(held.loss, held.kept_logits) + beside.loss
+        layer = held.kept + held.layer + beside.layer
+        return max(loss, layer, beside.end) + beside.buffers
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """Bytes that each rank of a holder class holds, on the first stage of its span."""
+
+    holder: HolderClass
+    state_bytes: float
+    peaks: Peaks
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes of the state plus the max of everything else."""
+        return self.state_bytes + self.peaks.max_bytes
+
+
+def memory_by_rank(
+    holders: Sequence[HolderClass],
+    rule: StateRule,
+    execution: Execution | None,
+    peaks: Callable[[StageSpan], Peaks],
+    errors: GradientErrors | None = None,
+) -> Iterator[RankMemory]:
+    """Yield the memory of each rank class; `peaks` returns the peaks of the first stage of a span.
+
+    State bytes: state + (versions - 1) x bytes of the trained weights + `errors` of compressed gradients. With a
+    schedule that runs both ways, the sum over stages i and p - 1 - i.
+    Source: PipelineSchedule.weight_versions and is_two_way.
+    """
+    if execution is not None and execution.rules.is_two_way:
+        yield from _memory_of_pairs(holders, rule, execution, peaks, errors)
+        return
+    spans = {holder.span.stages.start: holder.span for holder in holders}
+    of_first = {stage: peaks(span) for stage, span in spans.items()}
+    for holder in holders:
+        yield RankMemory(holder, _state_bytes(holder, rule, execution, errors), of_first[holder.span.stages.start])
+
+
+def _state_bytes(
+    holder: HolderClass, rule: StateRule, execution: Execution | None, errors: GradientErrors | None
+) -> float:
+    state = rule.rank_bytes(holder.dense, holder.expert) + (errors.kept_bytes(holder) if errors else 0)
+    if execution is None:
+        return state
+    versions = execution.rules.weight_versions(execution.pipeline, holder.span.stages.start)
+    return state + (versions - 1) * rule.version_bytes(holder.dense, holder.expert)
+
+
+def _memory_of_pairs(
+    holders: Sequence[HolderClass],
+    rule: StateRule,
+    execution: Execution,
+    peaks: Callable[[StageSpan], Peaks],
+    errors: GradientErrors | None,
+) -> Iterator[RankMemory]:
+    """Yield the memory of each GPU that holds a stage of the first half and its counterpart in the second."""
+    by_stage = {
+        stage: [holder for holder in holders if stage in holder.span.stages] for stage in range(execution.num_stages)
+    }
+    for stage in range(execution.num_stages // 2):
+        other = execution.num_stages - 1 - stage
+        one, back = (peaks(replace(by_stage[each][0].span, stages=range(each, each + 1))) for each in (stage, other))
+        for left in by_stage[stage]:
+            for right in by_stage[other]:
+                if set(left.tensor_ranks) & set(right.tensor_ranks):
+                    state = sum(_state_bytes(holder, rule, execution, errors) for holder in (left, right))
+                    span = replace(left.span, stages=range(stage, stage + 1))
+                    yield RankMemory(replace(left, span=span), state, one + back)
+
+
 MAX_FRAGMENTED_FRACTION = 0.33
-"""Of what PyTorch's caching allocator reserves, and no tensor uses: up to 33 %, 15 % on average over eight models.
+"""Share of PyTorch's reserved memory that no tensor uses: up to 33 %, 15 % on average over eight models.
 
 Source: Guo et al. 2024, GMLake, arXiv 2401.08156, abstract: what it saves of the memory that PyTorch reserves.
 """
 
 
-class GpuMemory(BaseModel):
+class GpuMemory(StrictModel):
     """The `training` block of the report: what the fullest GPU holds. Without a batch, its state alone is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpu_state_bytes: int = Field(
         description="Bytes of weights in all versions that the schedule keeps, gradients, their errors where they are "
@@ -90,8 +192,8 @@ class GpuMemory(BaseModel):
     )
     bubble_fraction: float | None = Field(
         None,
-        description="Fraction of a step for which a pipeline stage idles, with the times of passes that the schedule's "
-        "paper takes. Null without global_batch_size.",
+        description="Fraction of a step for which a pipeline stage idles where backward passes take twice as long as "
+        "forward ones. Null without global_batch_size.",
     )
     recomputation: Recomputation | None = Field(
         None,
@@ -113,7 +215,7 @@ class GpuMemory(BaseModel):
 
     @property
     def needed_bytes(self) -> int:
-        """All that is known to be needed on the fullest GPU.
+        """Bytes of all that is known to be needed on the fullest GPU.
 
         Source: definition.
 
@@ -124,7 +226,7 @@ class GpuMemory(BaseModel):
 
     @property
     def runs(self) -> bool | None:
-        """Whether what is known to be needed fits; None where the GPU's memory is not known."""
+        """Whether the bytes known to be needed fit; None where the GPU's memory is unknown."""
         return self.state_fits if self.fits is None else self.fits
 
 
@@ -132,27 +234,28 @@ def gpu_memory(
     training: Training,
     parallelism: Parallelism,
     *,
-    cells: Sequence[Cell],
+    holders: Sequence[HolderClass],
     sharding: Sharding,
     model: ResolvedModel,
     node: ResolvedNode,
     work: ModelWork | None = None,
 ) -> GpuMemory:
-    """State and, with a batch, activations and working memory of the fullest GPU, compared with its memory.
+    """Return what the fullest GPU holds, compared with its memory: state and, with a batch, also activations.
 
-    Total = state + buffers + max over three moments: kept + logits of the loss; kept + backward pass of a layer; what
+    Total = state + buffers + max over three times: kept + logits of the loss; kept + backward pass of a layer; what
     is reduced after the last of them.
     State bytes = parameters on the rank x (weights + gradients + optimizer), each divided over as many ranks as its
     sharding says: by a distributed optimizer or ZeRO 1 the optimizer, by ZeRO 2 also the
     gradients, by ZeRO 3 and FSDP everything.
-    Source: as state_memory.GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
+    Source: `keeps` of the framework; `published/state_memory_per_gpu.json` agrees.
     Raises InvalidInput where batch and degrees do not go together, or the framework offloads no such part.
     """
-    rule = StateRule.of(training, sharding).kept(on_gpu(training, parallelism))
+    whole = StateRule.of(training, sharding)
+    rule = whole.kept(on_gpu(training, parallelism))
     errors = GradientErrors.of(training, parallelism)
     execution, capacity = execution_of(training, parallelism), node.spec.gpu_memory_bytes
-    asked = _Asked(training, parallelism, cells, sharding, rule, errors, execution)
-    state_bytes = max(each.state_bytes for each in asked.hosted(lambda _: Moments.none()))
+    nothing = Peaks(HeldBytes(), InFlight())
+    state_bytes = max(each.state_bytes for each in memory_by_rank(holders, rule, execution, lambda _: nothing, errors))
     state = GpuMemory(
         gpu_state_bytes=round(state_bytes),
         gpu_memory_bytes=capacity,
@@ -165,15 +268,46 @@ def gpu_memory(
     if activations is None:
         return state.model_copy(update=of_step)
     kept = StageActivations(activations, parallelism=parallelism, execution=execution)
-    of_memory = _of_fullest(asked.fullest(model, kept), execution, capacity=capacity)
-    traffic = asked.traffic(kept, execution)
-    step = asked.step(work or model_work(model), node, execution=execution, state_bytes=state_bytes, traffic=traffic)
-    return state.model_copy(update=of_step | of_memory | {"step": step})
+    offloaded_fraction = (training.offload.activations_fraction or 0.0) if training.offload else 0.0
+
+    def peaks(span: StageSpan) -> Peaks:
+        in_flight = in_flight_of(span, model.inventory, training, parallelism, sharding)
+        return Peaks(kept.of_stage(span).staying(1.0 - offloaded_fraction), in_flight)
+
+    ranks = memory_by_rank(holders, rule, execution, peaks, errors)
+    fullest = _describe_fullest(max(ranks, key=lambda each: each.total_bytes), execution, capacity=capacity)
+    work, step = work or model_work(model), None
+    if work:
+        spans = {holder.span.stages.start: holder.span for holder in holders}
+        waiting = 0.0
+        if offloaded_fraction:
+            waiting = max(kept.of_stage(span).kept / execution.held_of_stage(stage) for stage, span in spans.items())
+        traffic = host_traffic(
+            training,
+            parallelism,
+            holders=holders,
+            rule=whole,
+            num_microbatches=execution.num_microbatches or 0,
+            computes_again=execution.recomputation == "full",
+            activations=offloaded_fraction * waiting * (execution.num_microbatches or 0),
+        )
+        gradient_bytes = FRAMEWORKS[training.framework].keeps[training.precision].gradient_bytes
+        step = step_time(
+            work,
+            training,
+            parallelism,
+            execution=execution,
+            holders=holders,
+            sharding=sharding,
+            node=node,
+            state=StateBytes(state_bytes, gradient_bytes, traffic),
+        )
+    return state.model_copy(update=of_step | fullest | {"step": step})
 
 
-def _of_fullest(fullest: Hosted, execution: Execution, *, capacity: float | None) -> dict[str, Any]:
-    """The fields of what the fullest GPU holds."""
-    stage, needed, waiting = fullest.cell.span.stages.start, fullest.total_bytes, fullest.moments.activation_bytes
+def _describe_fullest(fullest: RankMemory, execution: Execution, *, capacity: float | None) -> dict[str, Any]:
+    """Return the report's fields about the fullest GPU."""
+    stage, needed, waiting = fullest.holder.span.stages.start, fullest.total_bytes, fullest.peaks.activation_bytes
     return {
         "recomputation": execution.recomputation,
         "activation_bytes": round(waiting),
@@ -184,73 +318,3 @@ def _of_fullest(fullest: Hosted, execution: Execution, *, capacity: float | None
         "fullest_stage": stage,
         "in_flight_microbatches": execution.in_flight_microbatches(stage),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A layout, whose GPUs are asked for what they hold; `execution` where a batch is given."""
-
-    training: Training
-    parallelism: Parallelism
-    cells: Sequence[Cell]
-    sharding: Sharding
-    rule: StateRule
-    errors: GradientErrors | None
-    execution: Execution | None
-
-    def hosted(self, moments: Callable[[StageSpan], Moments]) -> Iterable[Hosted]:
-        """What its GPUs hold of the state, with what they hold of a step."""
-        return hosted(self.cells, self.rule, self.execution, moments, self.errors)
-
-    def fullest(self, model: ResolvedModel, kept: StageActivations) -> Hosted:
-        """The GPU that holds the max of state, activations and what is in flight beside them."""
-        offload = self.training.offload
-        staying = 1.0 - (offload.activations_fraction or 0.0) if offload else 1.0
-
-        def moments(span: StageSpan) -> Moments:
-            beside = in_flight_of(span, model.inventory, self.training, self.parallelism, self.sharding)
-            return Moments(kept.of_stage(span).staying(staying), beside)
-
-        return max(self.hosted(moments), key=lambda each: each.total_bytes)
-
-    def traffic(self, kept: StageActivations, execution: Execution) -> HostTraffic | None:
-        """What passes the fullest GPU's link in a step, where something is offloaded."""
-        offload = self.training.offload
-        if offload is None or execution.num_microbatches is None:
-            return None
-        spans = {cell.span.stages.start: cell.span for cell in self.cells}
-        waiting = max(kept.of_stage(span).kept / execution.held_of_stage(stage) for stage, span in spans.items())
-        return host_traffic(
-            self.training,
-            self.parallelism,
-            cells=self.cells,
-            rule=StateRule.of(self.training, self.sharding),
-            num_microbatches=execution.num_microbatches,
-            computes_again=execution.recomputation == "full",
-            activations=(offload.activations_fraction or 0.0) * waiting * execution.num_microbatches,
-        )
-
-    def step(
-        self,
-        work: ModelWork | None,
-        node: ResolvedNode,
-        *,
-        execution: Execution,
-        state_bytes: float,
-        traffic: HostTraffic | None,
-    ) -> StepTime | None:
-        """How long a step takes, where the model's work is known."""
-        if not work:
-            return None
-        return step_time(
-            work,
-            self.training,
-            self.parallelism,
-            execution=execution,
-            cells=self.cells,
-            sharding=self.sharding,
-            node=node,
-            state=StateBytes(
-                state_bytes, GRADIENT_BYTES_PER_PARAMETER[self.training.framework, self.training.precision], traffic
-            ),
-        )

@@ -1,17 +1,99 @@
-"""What a GPU holds for a moment beside state and activations: gathered weights, gradients on their way, buffers."""
+"""Bytes that a GPU holds for a short time beside state and activations: gathered weights, gradients, buffers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sizing.layout import Parallelism
+import numpy as np
+
+from sizing.frameworks import FRAMEWORKS
+from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import Sharding, zero_stage_of
 from sizing.layout.stages import StageSpan
 from sizing.model.inventory import Inventory, TensorGroup
 from sizing.state import Training
 from sizing.training.execution import value_bytes
-from sizing.training.memory.gathered import gathered_by_zero3, largest_layer, outside_layers
-from sizing.training.memory.state_memory import GRADIENT_BYTES_PER_PARAMETER
+
+NUM_GATHERED = 3
+"""Weights of a layer, weights of the next one, which is fetched meanwhile, and gradients of one.
+
+Source: Zhao et al. 2023, arXiv 2304.11277, sections 3.3 and 3.4: at most two AllGathers are in flight.
+"""
+
+
+class Gathered(NamedTuple):
+    """Bytes of the parameters that a GPU gathers whole at one time, and the sentence that says so."""
+
+    num_bytes: int
+    text: str
+
+
+def gathered_by_fsdp(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> Gathered:
+    """Return what FSDP gathers at one time: 3 w P. P parameters that a rank has of the largest layer, w bytes a value.
+
+    A rank has its part of what tensor and expert ranks cut. Every layer is taken to be a unit of FSDP.
+    Source: NUM_GATHERED.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> layers = (TensorGroup("w", (4, 3), 4, layers=range(2)),)
+    >>> [gathered_by_fsdp(layers, Parallelism(tensor=t), value_bytes=2).num_bytes for t in (1, 2)]
+    [72, 36]
+    """
+    text = "FSDP gathers the weights of two layers and the gradients of one at a time"
+    return Gathered(NUM_GATHERED * value_bytes * largest_layer(inventory, parallelism), text)
+
+
+def largest_layer(inventory: Inventory, parallelism: Parallelism) -> int:
+    """Count the parameters that a rank has of the largest layer, not divided over FSDP's ranks.
+
+    Source: definition.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> largest_layer((TensorGroup("w", (4, 3), 4, layers=range(2)),), Parallelism(tensor=2))
+    6
+    """
+    in_layers = [group for group in inventory if group.placement == "layers" and group.layers]
+    layers = np.zeros(max((group.layers[-1] + 1 for group in in_layers), default=1))
+    for group in in_layers:
+        each = group.num_parameters // len(group.layers)
+        layers[np.asarray(group.layers)] += each / _num_cuts(group, parallelism)
+    return int(layers.max())
+
+
+def outside_layers(inventory: Inventory, parallelism: Parallelism) -> int:
+    """Count the parameters that a rank has of FSDP's root: embeddings, last norm and head, not divided over its ranks.
+
+    Source: torchtitan, parallelize.py, apply_fsdp, which shards the layers one by one and then the model.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> outside_layers((TensorGroup("head", (4, 3), 4, "last-stage"),), Parallelism(tensor=2))
+    6
+    """
+    outside = (group for group in inventory if group.placement not in ("layers", "spread"))
+    return int(sum(group.num_parameters / _num_cuts(group, parallelism) for group in outside))
+
+
+def _num_cuts(group: TensorGroup, parallelism: Parallelism) -> int:
+    """Count the tensor and expert ranks that divide a group."""
+    if group.experts:
+        return parallelism.expert * min(group.pieces, parallelism.expert_tensor_degree)
+    return min(group.pieces, parallelism.tensor)
+
+
+def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) -> Gathered:
+    """Return what ZeRO 3 gathers at one time: 2 w P, weights and gradients of the largest tensor on a tensor rank.
+
+    Source: DeepSpeed documentation, Memory Requirements, `estimate_zero3_model_states_mem_needs`: 4 bytes for each of
+    the largest layer's parameters, where a layer is a module with parameters of its own.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> gathered_by_zero3((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2, tensor=2).num_bytes
+    24
+    """
+    largest = max(-(-group.tensor_parameters // min(tensor, group.pieces)) for group in inventory)
+    return Gathered(2 * value_bytes * largest, "ZeRO 3 gathers the weights and gradients of one module at a time")
+
 
 DEEPSPEED_BUCKET = 500_000_000
 """Gradients that ZeRO reduces at a time. Source: DeepSpeed documentation, ZeRO, reduce_bucket_size."""
@@ -30,17 +112,28 @@ class InFlight:
 def in_flight_of(
     span: StageSpan, inventory: Inventory, training: Training, parallelism: Parallelism, sharding: Sharding
 ) -> InFlight:
-    """What a GPU of a stage holds for a moment, as its framework gathers and reduces.
+    """Return the bytes in flight on a GPU of a stage, as its framework gathers and reduces.
 
     Source: in_flight_of_fsdp, gathered_by_zero3, DEEPSPEED_BUCKET, dummy_gradient_bytes.
     """
     w = value_bytes(training)
-    if training.framework == "megatron":
+    framework = FRAMEWORKS[training.framework]
+    if framework.gradient_exchange == "fused":
         return InFlight(buffers=dummy_gradient_bytes(span, inventory, parallelism, value_bytes=w))
-    if training.framework == "deepspeed":
-        return _of_deepspeed(inventory, training, parallelism, sharding)
+    if framework.gradient_exchange == "buckets":
+        num_trained = sum(group.num_parameters for group in inventory if group.is_trained)
+        bucket = w * min(DEEPSPEED_BUCKET, num_trained) if zero_stage_of(parallelism) else 0.0
+        if sharding.gathers != "modules":
+            return InFlight(buffers=bucket)
+        module = gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor).num_bytes
+        return InFlight(loss=module, layer=module, end=module, buffers=bucket)
+    if framework.gradient_exchange == "copies" and sharding.gathers == "nothing":
+        # torch/nn/parallel/distributed.py: buckets are a copy of the gradients unless gradient_as_bucket_view is set.
+        num_trained = sum(group.num_parameters for group in inventory if group.is_trained)
+        each = framework.keeps[training.precision].gradient_bytes
+        return InFlight(buffers=each * num_trained if parallelism.num_replicas > 1 else 0.0)
     if sharding.gathers == "layers":
-        reduced = GRADIENT_BYTES_PER_PARAMETER[training.framework, training.precision]
+        reduced = framework.keeps[training.precision].gradient_bytes
         return in_flight_of_fsdp(inventory, parallelism, value_bytes=w, reduced_bytes=reduced)
     return InFlight()
 
@@ -48,7 +141,7 @@ def in_flight_of(
 def in_flight_of_fsdp(
     inventory: Inventory, parallelism: Parallelism, *, value_bytes: int, reduced_bytes: int
 ) -> InFlight:
-    """What FSDP2 holds whole, with R parameters outside the layers and P in the largest layer, as a rank has of them.
+    """Return what FSDP2 holds whole, with a rank's R parameters outside the layers and P in the largest layer.
 
     At the loss w (R + P): the root is not resharded after the forward pass, nor the last layer. In a layer's backward
     pass w (R + 2 P) weights, as the next layer is fetched meanwhile, w (R + P) gradients and r P of what is reduced.
@@ -70,18 +163,8 @@ def in_flight_of_fsdp(
     )
 
 
-def _of_deepspeed(inventory: Inventory, training: Training, parallelism: Parallelism, sharding: Sharding) -> InFlight:
-    w = value_bytes(training)
-    trained = sum(group.num_parameters for group in inventory if group.is_trained)
-    bucket = w * min(DEEPSPEED_BUCKET, trained) if zero_stage_of(parallelism) else 0.0
-    if sharding.gathers != "modules":
-        return InFlight(buffers=bucket)
-    module = gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor).num_bytes
-    return InFlight(loss=module, layer=module, end=module, buffers=bucket)
-
-
 def dummy_gradient_bytes(span: StageSpan, inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> float:
-    """Stand-ins that Megatron's fused accumulation returns to autograd in place of gradients: one for each shape.
+    """Return the bytes of stand-ins for gradients that Megatron's fused accumulation gives to autograd, one per shape.
 
     w bytes for each parameter that a rank has of one layer's matrices and of the head, of experts one's; where the
     layers of a stage differ, of one of each kind.
@@ -95,15 +178,11 @@ def dummy_gradient_bytes(span: StageSpan, inventory: Inventory, parallelism: Par
     160.0
     """
     held = {holding.name for holding in span.holdings if holding.is_trained}
-    matrices = (group for group in inventory if group.name in held and len(group.shape) > 1 and not _is_table(group))
+    held.discard("embedding")  # it is looked up in, and gets its gradient from autograd
+    matrices = (g for g in inventory if g.name in held and len(g.shape) > 1 and g.placement != "spread")
     return value_bytes * sum(
         group.count * group.tensor_parameters / min(group.pieces, parallelism.expert_tensor_degree)
         if group.experts
         else group.count * group.tensor_parameters / min(group.pieces, parallelism.tensor)
         for group in matrices
     )
-
-
-def _is_table(group: TensorGroup) -> bool:
-    """Whether it is looked up in, and gets its gradient from autograd."""
-    return group.name == "embedding" or group.placement == "spread"

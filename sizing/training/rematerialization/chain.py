@@ -1,9 +1,11 @@
-"""A chain of layers as rematerialization sees it, and what happens to memory while its steps are carried out."""
+"""Chain of layers: bytes and time of each; and plans that keep everything, or only the inputs of segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Keep = Literal["nothing", "input", "all"]
@@ -11,8 +13,8 @@ Keep = Literal["nothing", "input", "all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One layer: times of both passes in one unit, bytes of its input, and bytes that backward needs beside it."""
+class ChainLayer:
+    """Layer of a chain: times of both passes in one unit, bytes of its input, and other bytes that backward needs."""
 
     forward_time: float
     backward_time: float
@@ -21,124 +23,134 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """Layers one after the other; `output_bytes` of the last one, and of the gradient that comes back to it."""
+class LayerChain:
+    """Layers in sequence; `output_bytes`: of the last layer's output, and of the gradient that comes back to it."""
 
-    links: tuple[Link, ...]
+    layers: tuple[ChainLayer, ...]
     output_bytes: float
 
     @classmethod
-    def of_equal(cls, number: int, link: Link) -> Chain:
-        """So many layers alike."""
-        return cls((link,) * number, link.input_bytes)
+    def of_equal(cls, number: int, layer: ChainLayer) -> LayerChain:
+        """Make a chain of equal layers."""
+        return cls((layer,) * number, layer.input_bytes)
 
     @property
-    def num_links(self) -> int:
-        """Layers."""
-        return len(self.links)
+    def num_layers(self) -> int:
+        """Number of layers."""
+        return len(self.layers)
 
     @property
     def value_bytes(self) -> tuple[float, ...]:
         """Bytes of each layer's input and, last, of the output. Their gradients are as large."""
-        return (*(link.input_bytes for link in self.links), self.output_bytes)
+        return (*(layer.input_bytes for layer in self.layers), self.output_bytes)
 
     @property
     def time(self) -> float:
-        """All passes once."""
-        return sum(link.forward_time + link.backward_time for link in self.links)
+        """Time of every forward and backward pass once, without recomputation."""
+        return sum(layer.forward_time + layer.backward_time for layer in self.layers)
 
 
-class Step(NamedTuple):
-    """A forward step of a layer that keeps something, or with `keep` None its backward step."""
+class ChainStep(NamedTuple):
+    """Forward step of a layer with what it keeps, or its backward step where `keep` is None."""
 
     layer: int
     keep: Keep | None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Steps that take each layer back once, what they take and the max of bytes that they hold."""
+class RecomputationPlan:
+    """Steps that take each layer back once, with their time and their max of bytes held."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     time: float
     extra_time: float
     peak_bytes: float
 
     @property
     def extra_fraction(self) -> float:
-        """Extra time, over the time without recomputation."""
+        """Time of recomputation as a fraction of the time without it."""
         return self.extra_time / (self.time - self.extra_time)
 
     @property
     def forward_counts(self) -> tuple[int, ...]:
-        """How often each layer goes forward."""
+        """Number of forward passes of each layer."""
         layers = [step.layer for step in self.steps if step.keep is not None]
         return tuple(layers.count(layer) for layer in range(max(layers) + 1))
 
 
-def carried_out(chain: Chain, steps: Iterable[Step]) -> Plan:
-    """Time and peak of steps.
+def carry_out(chain: LayerChain, steps: Iterable[ChainStep]) -> RecomputationPlan:
+    """Carry out steps, and return the plan with their time and the max of bytes held.
 
-    Held at each moment: inputs that were kept, what backward steps need of layers that kept all, the value that the
-    last step left, and the gradient that comes back next, there from the start. A forward step also holds its output, a
-    backward step also its input's gradient; then it lets go of its layer.
+    At each step these are held: inputs that were kept, what backward steps need of layers that kept all, the value that
+    the step before left, and the gradient that comes back next, which is there from the start. A forward step also
+    holds its output. A backward step also holds its input's gradient, and frees its layer when it ends.
     Raises ValueError where a step lacks what it needs, or layers do not go back once each, the last one first.
     """
-    run = _Run(chain)
+    layers, sizes = chain.layers, chain.value_bytes
+    inputs, kept = {0}, set[int]()
+    at, next_back = 0, chain.num_layers - 1
+    time = peak = 0.0
     done = tuple(steps)
-    for step in done:
-        run.take(step)
-    if run.next_back != -1:
-        raise ValueError(f"layers up to {run.next_back} have not gone back")
-    return Plan(done, run.time, run.time - chain.time, run.peak)
-
-
-class _Run:
-    def __init__(self, chain: Chain) -> None:
-        self._links, self._sizes = chain.links, chain.value_bytes
-        self._inputs: set[int] = {0}
-        self._kept: set[int] = set()
-        self._at = 0
-        self.next_back = chain.num_links - 1
-        self.time = 0.0
-        self.peak = 0.0
-
-    def take(self, step: Step) -> None:
-        if step.keep is None:
-            self._back(step.layer)
-        else:
-            self._forward(step.layer, step.keep)
-
-    def _forward(self, layer: int, keep: Keep) -> None:
-        if layer not in self._inputs | {self._at}:
-            raise ValueError(f"layer {layer} has no input")
-        self._at = layer
-        if keep == "all":
-            self._kept.add(layer)
-        if keep != "nothing":
-            self._inputs.add(layer)
-        self._note(self._sizes[layer + 1])
-        self._at = layer + 1
-        self.time += self._links[layer].forward_time
-
-    def _back(self, layer: int) -> None:
-        if layer != self.next_back or layer not in self._kept:
+    for layer, keep in done:
+        if keep is None and (layer != next_back or layer not in kept):
             raise ValueError(f"layer {layer} cannot go back")
-        self._at = layer
-        self._note(self._sizes[layer])
-        self._kept.remove(layer)
-        self._inputs.discard(layer)
-        self._at = 0
-        self.next_back -= 1
-        self.time += self._links[layer].backward_time
+        if keep is not None and layer not in inputs | {at}:
+            raise ValueError(f"layer {layer} has no input")
+        if keep == "all":
+            kept.add(layer)
+        if keep in ("all", "input"):
+            inputs.add(layer)
+        held = sum(sizes[each] for each in inputs | {layer}) + sum(layers[each].kept_bytes for each in kept)
+        made = sizes[layer] if keep is None else sizes[layer + 1]
+        peak = max(peak, held + made + sizes[next_back + 1])
+        if keep is None:
+            kept.remove(layer)
+            inputs.discard(layer)
+            at, next_back = 0, next_back - 1
+            time += layers[layer].backward_time
+        else:
+            at = layer + 1
+            time += layers[layer].forward_time
+    if next_back != -1:
+        raise ValueError(f"layers up to {next_back} have not gone back")
+    return RecomputationPlan(done, time, time - chain.time, peak)
 
-    def _note(self, passing_bytes: float) -> None:
-        """Take the peak, with what a step holds beside all that stays."""
-        inputs = sum(self._sizes[layer] for layer in self._inputs | {self._at})
-        kept = sum(self._links[layer].kept_bytes for layer in self._kept)
-        self.peak = max(self.peak, inputs + kept + passing_bytes + self._sizes[self.next_back + 1])
+
+def keep_all(layers: Sequence[int]) -> list[ChainStep]:
+    """Return forward steps that keep everything, then the backward steps of the same layers."""
+    return [*(ChainStep(layer, "all") for layer in layers), *(ChainStep(layer, None) for layer in reversed(layers))]
 
 
-def kept_all(layers: Sequence[int]) -> list[Step]:
-    """Forward steps that keep all, then the backward steps of the same layers."""
-    return [*(Step(layer, "all") for layer in layers), *(Step(layer, None) for layer in reversed(layers))]
+def pass_forward(segment: range) -> Iterator[ChainStep]:
+    """Yield the forward steps of a segment of layers that keep the input of its first layer alone."""
+    yield ChainStep(segment.start, "input")
+    yield from (ChainStep(layer, "nothing") for layer in segment[1:])
+
+
+def cut_into_segments(chain: LayerChain, num_segments: int) -> RecomputationPlan:
+    """Plan equal segments, as far as they can be. Each goes forward once, and all but the last one again to go back.
+
+    Source: Chen et al. 2016, arXiv 1604.06174, algorithm 1.
+
+    >>> from sizing.training.rematerialization.chain import ChainLayer
+    >>> cut_into_segments(LayerChain.of_equal(9, ChainLayer(1, 2, 1, 3)), 3).extra_time
+    6.0
+    """
+    n = chain.num_layers
+    edges = [number * n // num_segments for number in range(num_segments + 1)]
+    segments = [range(*pair) for pair in pairwise(edges)]
+    forward = [step for segment in segments[:-1] for step in pass_forward(segment)]
+    back = [step for segment in reversed(segments) for step in keep_all(segment)]
+    return carry_out(chain, [*forward, *back])
+
+
+def sqrt_plan(chain: LayerChain) -> RecomputationPlan:
+    """Plan about sqrt(n) segments of sqrt(n) layers: memory grows with the root of n for one more forward pass.
+
+    Source: Chen et al. 2016, arXiv 1604.06174, section 4.2.
+
+    >>> from sizing.training.rematerialization.chain import ChainLayer
+    >>> sqrt_plan(LayerChain.of_equal(16, ChainLayer(1, 2, 1, 3))).extra_time
+    12.0
+    """
+    return cut_into_segments(chain, max(1, math.isqrt(chain.num_layers)))

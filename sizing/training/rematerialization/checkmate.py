@@ -20,7 +20,7 @@ MAX_NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation: its time, the bytes of its result, and the numbers of the nodes whose results it needs."""
+    """Operation of a graph: its time, the bytes of its result, and the numbers of the nodes whose results it needs."""
 
     time: float
     num_bytes: float
@@ -29,7 +29,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """Nodes in the order in which they are computed, some more than once, what that takes and the max that is held."""
+    """Order in which nodes are computed, some more than once, with its time and its max of bytes held."""
 
     steps: tuple[int, ...]
     time: float
@@ -38,7 +38,7 @@ class GraphPlan:
 
 
 def checkmate(nodes: Sequence[Node], budget_bytes: float) -> GraphPlan:
-    """The plan of least time whose results, all that are needed later or at once, stay within a budget.
+    """Find the plan of least time whose results, kept until their last use, stay within a budget.
 
     Minimize sum R(t, i) time_i. In stage t node t is computed for the first time: R(t, t) = 1. R(t, j) <= R(t, i) +
     S(t, i) for each i that j needs; S(t, i) <= R(t - 1, i) + S(t - 1, i); memory U(t, k) <= budget, with a result let
@@ -59,14 +59,14 @@ def checkmate(nodes: Sequence[Node], budget_bytes: float) -> GraphPlan:
             value=budget_bytes,
             remedy="give more memory",
         )
-    found = _Program(nodes).least_time(budget_bytes)
-    time = sum(nodes[node].time for node in found)
+    steps = _IntegerProgram(nodes).minimize_time(budget_bytes)
+    time = sum(nodes[node].time for node in steps)
     extra = time - sum(node.time for node in nodes)
-    return GraphPlan(found, float(time), float(extra), held(nodes, found))
+    return GraphPlan(steps, float(time), float(extra), held(nodes, steps))
 
 
 def least_graph_bytes(nodes: Sequence[Node]) -> float:
-    """The least budget within which there is a plan: the same program, that minimizes the max of U(t, k).
+    """Return the least budget of any plan: the same program with the max of U(t, k) as its objective.
 
     Source: as `checkmate`.
 
@@ -74,11 +74,11 @@ def least_graph_bytes(nodes: Sequence[Node]) -> float:
     5
     """
     _check(nodes)
-    return held(nodes, _Program(nodes).least_memory())
+    return held(nodes, _IntegerProgram(nodes).minimize_memory())
 
 
 def held(nodes: Sequence[Node], steps: Sequence[int]) -> float:
-    """Max of bytes while nodes are computed in some order: each result is there from its step to its last use.
+    """Return the max bytes held while nodes are computed in this order: each result lives until its last use.
 
     A result that is computed again later is let go after its last use before that.
     Source: definition.
@@ -94,7 +94,7 @@ def held(nodes: Sequence[Node], steps: Sequence[int]) -> float:
 
 
 def _is_needed(nodes: Sequence[Node], steps: Sequence[int], node: int, now: int) -> bool:
-    """Whether a step from now on needs a result before it is computed again."""
+    """Tell whether a step from now on needs a result before it is computed again."""
     for step in steps[now:]:
         if node in nodes[step].needs:
             return True
@@ -103,8 +103,12 @@ def _is_needed(nodes: Sequence[Node], steps: Sequence[int], node: int, now: int)
     return False
 
 
-class _Program:
-    """Columns of R, S, FREE and U, and one for the max of U; rows of the constraints between them."""
+_Row = tuple[dict[int, float], float]
+"""Coefficients by column, and the bound of their sum."""
+
+
+class _IntegerProgram:
+    """Program with columns for R, S, FREE, U and the max of U, and rows for the constraints between them."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes, n = nodes, len(nodes)
@@ -118,43 +122,41 @@ class _Program:
         self._num_binary = next(columns)
         self._used = {(t, k): number for number, (t, k) in enumerate(self._computed, self._num_binary)}
         self._max = self._num_binary + len(self._used)
-        self._rows: list[tuple[dict[int, float], float]] = []
-        for row in (*self._needs(), *self._memory(), *self._hazards()):
-            self._rows.append(row)
+        self._rows = [*self._needs(), *self._memory(), *self._hazards()]
 
-    def least_time(self, budget_bytes: float) -> tuple[int, ...]:
+    def minimize_time(self, budget_bytes: float) -> tuple[int, ...]:
         cost = np.zeros(self._max + 1)
         for (_, i), column in self._computed.items():
             cost[column] = self._nodes[i].time
-        return self._steps(cost, budget_bytes / self._scale * (1 + 1e-9))
+        return self._solve(cost, budget_bytes / self._scale * (1 + 1e-9))
 
-    def least_memory(self) -> tuple[int, ...]:
+    def minimize_memory(self) -> tuple[int, ...]:
         cost = np.zeros(self._max + 1)
         cost[self._max] = 1.0
-        return self._steps(cost, np.inf)
+        return self._solve(cost, np.inf)
 
-    def _steps(self, cost: NDArray[np.float64], budget: float) -> tuple[int, ...]:
-        """The nodes of each stage, those that are computed; callers know that there is a plan."""
+    def _solve(self, cost: NDArray[np.float64], budget: float) -> tuple[int, ...]:
+        """Solve the program and list the nodes computed in each stage. Callers ensure that there is a plan.
+
+        Each row is at most its bound.
+        """
+        entries = [
+            (number, column, value) for number, (row, _) in enumerate(self._rows) for column, value in row.items()
+        ]
+        rows, columns, values = zip(*entries, strict=True)
+        matrix = csr_array((values, (rows, columns)), shape=(len(self._rows), len(cost)))
+        constraints = LinearConstraint(matrix, -np.inf, np.array([bound for _, bound in self._rows]))
         lower, upper = np.zeros(len(cost)), np.ones(len(cost))
         upper[self._num_binary :] = budget
         for t in range(len(self._nodes)):
             lower[self._computed[t, t]] = 1.0
         integral = (np.arange(len(cost)) < self._num_binary).astype(np.int64)
-        solved = milp(cost, integrality=integral, bounds=Bounds(lower, upper), constraints=self._constraints())
-        chosen = np.asarray(solved.x)
+        solution = milp(cost, integrality=integral, bounds=Bounds(lower, upper), constraints=constraints)
+        chosen = np.asarray(solution.x)
         return tuple(i for (_, i), column in self._computed.items() if chosen[column] > 0.5)
 
-    def _constraints(self) -> LinearConstraint:
-        """Every row at most its bound."""
-        entries = [
-            (number, column, value) for number, (row, _) in enumerate(self._rows) for column, value in row.items()
-        ]
-        rows, columns, values = zip(*entries, strict=True)
-        matrix = csr_array((values, (rows, columns)), shape=(len(self._rows), self._max + 1))
-        return LinearConstraint(matrix, -np.inf, np.array([bound for _, bound in self._rows]))
-
-    def _needs(self) -> Iterator[tuple[dict[int, float], float]]:
-        """What is computed has what it needs; what is stored was there before."""
+    def _needs(self) -> Iterator[_Row]:
+        """Yield the rows by which a computed node has its inputs, and a stored result was there one stage before."""
         for (t, j), column in self._computed.items():
             for i in self._nodes[j].needs:
                 yield {column: 1.0} | self._there(t, i), 0.0
@@ -162,11 +164,11 @@ class _Program:
             yield {column: 1.0} | self._there(t - 1, i), 0.0
 
     def _there(self, t: int, i: int) -> dict[int, float]:
-        """Less one for each way in which a result may be there in a stage."""
+        """Return -1 for each way in which a result can be available in a stage: computed or stored."""
         return {places[t, i]: -1.0 for places in (self._computed, self._stored) if (t, i) in places}
 
-    def _memory(self) -> Iterator[tuple[dict[int, float], float]]:
-        """U(t, k), at least what is there when k is computed, and at most the max."""
+    def _memory(self) -> Iterator[_Row]:
+        """Yield the rows by which U(t, k) is at least the memory when k is computed, and at most the max."""
         for (t, k), used in self._used.items():
             size = self._sizes[k]
             if k == 0:
@@ -178,8 +180,8 @@ class _Program:
             yield before | {self._computed[t, k]: size, used: -1.0}, 0.0
             yield {used: 1.0, self._max: -1.0}, 0.0
 
-    def _hazards(self) -> Iterator[tuple[dict[int, float], float]]:
-        """Result i goes after k where k is computed, the next stage does not store i and no later node needs it."""
+    def _hazards(self) -> Iterator[_Row]:
+        """Yield the rows by which i is freed after k only if k is computed and no later node or stage needs i."""
         for (t, i, k), freed in self._freed.items():
             yield {freed: 1.0, self._computed[t, k]: -1.0}, 0.0
             later = [self._computed[t, user] for user in self._users[i] if k < user <= t]

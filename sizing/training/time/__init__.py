@@ -1,1 +1,1 @@
-"""How long a step takes: computation by part, communication, bubble, optimizer."""
+"""Time of a step: computation by part, communication, bubble, optimizer."""

@@ -1,9 +1,10 @@
-"""What a layer computes and moves for a token: operations of matrix products, and bytes through the GPU's memory."""
+"""Work of a layer for one token: operations of matrix products, and bytes through the GPU's memory."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from sizing.model import ResolvedModel
@@ -11,17 +12,18 @@ from sizing.model.composed import dense_pieces, sparse_pieces
 from sizing.model.composed.pieces import Attention, Experts, FeedForward, LatentAttention, Norms, Piece
 
 CAUSAL = 0.5
-"""Of all pairs of tokens, those that a token may look at."""
+"""Share of all pairs of tokens that a token may look at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of the forward pass, for one token in the whole model: tensor ranks share it.
+    """Work of the forward pass for one token. Tensor ranks share it.
 
     `matrices`, `experts`: operations of matrix products of layers and of routed experts. `pairs`: operations for each
     other token of the sequence. `values`: values that go through memory in norms, activation functions and residual
     sums. `routed_values`: those that go to experts and come back, each way. `key_values`: values that attention
-    needs of each token.
+    needs of each token. `up_projections`, `norm_values`, `expert_values`: of these, what recomputation of modules does
+    again: up-projections of latents, norms, and activation functions of routed experts.
     """
 
     matrices: float = 0.0
@@ -30,36 +32,26 @@ class Work:
     values: float = 0.0
     routed_values: float = 0.0
     key_values: float = 0.0
+    up_projections: float = 0.0
+    norm_values: float = 0.0
+    expert_values: float = 0.0
+    heads: float = 0.0
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.matrices + other.matrices,
-            self.experts + other.experts,
-            self.pairs + other.pairs,
-            self.values + other.values,
-            self.routed_values + other.routed_values,
-            self.key_values + other.key_values,
-        )
+        return Work(*map(operator.add, astuple(self), astuple(other)))
 
     def times(self, number: float) -> Work:
-        """That of so many layers."""
-        return Work(
-            number * self.matrices,
-            number * self.experts,
-            number * self.pairs,
-            number * self.values,
-            number * self.routed_values,
-            number * self.key_values,
-        )
+        """Return the work of a number of such layers."""
+        return Work(*(number * each for each in astuple(self)))
 
 
 class NoWork(Exception):
-    """A layer has a piece whose operations nobody here has counted."""
+    """Raised for a piece of a layer whose operations have no formula here."""
 
 
 def _norms(piece: Norms, _: int) -> Work:
-    """A norm reads and writes; a sum reads two and writes one."""
-    return Work(values=5.0 * piece.hidden * piece.norms)
+    """Count five values: a norm reads one and writes one, a residual sum reads two and writes one."""
+    return Work(values=5.0 * piece.hidden * piece.norms, norm_values=2.0 * piece.hidden * piece.norms)
 
 
 def _attention(piece: Attention, _: int) -> Work:
@@ -70,6 +62,7 @@ def _attention(piece: Attention, _: int) -> Work:
         pairs=2.0 * CAUSAL * piece.heads * (piece.head_dim + piece.value_dim),
         values=2.0 * (piece.heads + piece.kv_heads) * piece.head_dim,
         key_values=float(piece.kv_heads * (piece.head_dim + piece.value_dim)),
+        heads=float(piece.heads),
     )
 
 
@@ -84,6 +77,8 @@ def _latent(piece: LatentAttention, _: int) -> Work:
         pairs=2.0 * CAUSAL * (query + piece.heads * piece.value_dim),
         values=4.0 * query,
         key_values=float(key_value + piece.heads * piece.rope_dim),
+        heads=float(piece.heads),
+        up_projections=2.0 * (piece.query_rank * query + piece.key_value_rank * key_value),
     )
 
 
@@ -92,17 +87,19 @@ def _ffn(piece: FeedForward, _: int) -> Work:
 
 
 def _inner(hidden: int, width: int, *, gated: bool) -> Work:
-    return Work(matrices=2.0 * (3 if gated else 2) * hidden * width, values=(3.0 if gated else 2.0) * width)
+    values = (3.0 if gated else 2.0) * width
+    return Work(matrices=2.0 * (3 if gated else 2) * hidden * width, values=values)
 
 
 def _experts(piece: Experts, per_token: int) -> Work:
-    """A token is copied out and in again for each expert that it passes through."""
+    """Count the experts of a token; each copies the token in and out."""
     one = _inner(piece.expert_hidden, piece.expert_width, gated=piece.expert_gated)
     shared = _inner(piece.hidden, piece.shared_width, gated=piece.expert_gated)
     routed = Work(
         experts=per_token * one.matrices,
         values=per_token * (one.values + 4.0 * piece.expert_hidden),
         routed_values=float(per_token * piece.expert_hidden),
+        expert_values=per_token * one.values,
     )
     return shared + routed + Work(matrices=2.0 * piece.hidden * piece.experts)
 
@@ -117,7 +114,7 @@ _FORMULAS: dict[type[Piece], Callable[[Any, int], Work]] = {
 
 
 def work_of(pieces: Iterable[Piece], *, experts_per_token: int) -> Work:
-    """What pieces of a layer compute for a token: 2 operations for each parameter of a matrix that it meets.
+    """Count what pieces of a layer compute for a token: 2 operations for each parameter of a matrix that it meets.
 
     Source: Narayanan et al. 2021, arXiv 2104.04473, appendix; attention halved, as a token sees those before it alone.
     Raises NoWork for a piece that nobody has counted.
@@ -136,21 +133,27 @@ def work_of(pieces: Iterable[Piece], *, experts_per_token: int) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class ModelWork:
-    """Layers of each kind with what one of them computes, and the head."""
+    """Work of a model: layers of each kind with the work of one of them, and the head."""
 
     kinds: tuple[tuple[Sequence[int], Work], ...]
     head: Work
     hidden: int
     vocabulary: int
     num_modules: int
+    experts_per_token: int
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether some layers have routed experts."""
+        return any(work.experts for _, work in self.kinds)
 
     def between(self, num_layers: Callable[[Sequence[int]], int]) -> Work:
-        """That of the layers that are counted of each kind."""
+        """Return the work of the layers that `num_layers` counts of each kind."""
         return sum((work.times(num_layers(layers)) for layers, work in self.kinds), Work())
 
 
 def model_work(model: ResolvedModel) -> ModelWork | None:
-    """What a model computes, or None where nobody here has counted it."""
+    """Return the work of a model, or None where no formula counts it."""
     per_token = model.num_experts_per_token or 0
     try:
         if model.architecture is not None:
@@ -162,13 +165,14 @@ def model_work(model: ResolvedModel) -> ModelWork | None:
                 sparse = work_of(sparse_pieces(a), experts_per_token=per_token)
                 kinds.append((range(a.dense_layers, a.num_layers), sparse))
             head = Work(matrices=2.0 * a.hidden_size * a.vocab_size)
-            return ModelWork(tuple(kinds), head, a.hidden_size, a.vocab_size, a.num_mtp_layers or 0)
+            modules = a.num_mtp_layers or 0
+            return ModelWork(tuple(kinds), head, a.hidden_size, a.vocab_size, modules, per_token)
         if model.composition is not None:
             c = model.composition
             each = [work_of([placed.piece], experts_per_token=per_token) for placed in c.placed]
-            found = tuple((placed.layers, work) for placed, work in zip(c.placed, each, strict=True))
+            of_pieces = tuple((placed.layers, work) for placed, work in zip(c.placed, each, strict=True))
             head = Work(matrices=2.0 * c.hidden_size * c.vocab_size)
-            return ModelWork(found, head, c.hidden_size, c.vocab_size, 0)
+            return ModelWork(of_pieces, head, c.hidden_size, c.vocab_size, 0, per_token)
     except NoWork:
         pass
     return None

@@ -29,7 +29,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from sizing.checkpoint_files import contents_of
-from sizing.checkpoint_files.dcp_metadata import dcp_metadata
+from sizing.checkpoint_files.dcp import dcp_metadata
 from sizing.errors import UnreadableFile
 from tests.sizing.checkpoint_files.trained import described, num_parameters, read, stepped, tiny_llama
 

@@ -11,9 +11,9 @@ import torch
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from sizing.checkpoint_files import contents_of
+from sizing.cli.inspection_table import flags_text
 from sizing.errors import UnreadableFile
-from sizing.summary.inspected import inspected_notes, unknown_parameters
-from sizing.summary.inspections import flags_text
+from sizing.present.inspections import explain_unknown_parameters, resume_notes
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
 
 HIDDEN, EXPERTS = 8, 4
@@ -61,7 +61,7 @@ def test_dense_weights_in_the_file_of_every_expert_rank_count_once(
     each = sum(torch.Size(shape).numel() for shape in EXPERT.values())
     assert contents.num_parameters == (1 + with_stages) * (once + EXPERTS * each)
     assert contents.layout == "Megatron-LM classic"
-    assert any("in the files of several ranks" in note for note in contents.notes)
+    assert any("Copies of weights in several files" in note for note in contents.notes)
 
 
 @pytest.mark.parametrize("arranged", [dict, in_one_buffer])
@@ -104,7 +104,9 @@ def test_the_parameters_of_zero_3_are_those_that_its_files_state(tmp_path: Path)
     contents = contents_of(tmp_path)
     assert (contents.num_parameters, contents.layout) == (77, "DeepSpeed ZeRO-3")
     assert contents.part_bytes == {"master": 2 * 156, "moments": 2 * 312}
-    assert flags_text(contents).startswith("ckpt-size --parameters 77 --framework deepspeed --zero-stage 3 --observed")
+    assert flags_text(contents).startswith(
+        "ckpt-size --parameters 77 --framework deepspeed --zero-stage 3 --data 2 --observed"
+    )
 
 
 @pytest.mark.parametrize("shapes", [[{"a": (-1, 2)}], [{"a": 3}], [{"a": (2**40, 2**40)}]])
@@ -270,7 +272,7 @@ def test_a_run_in_bf16_alone_is_said_to_be_one(tmp_path: Path) -> None:
     safetensors.torch.save_file(dict(model.state_dict()), tmp_path / "model.safetensors")
     saved(tmp_path / "optimizer.pt", stepped(model).state_dict())
     (tmp_path / "trainer_state.json").write_text("{}")
-    assert "--framework fsdp2 --precision bf16 --observed-bytes" in flags_text(contents_of(tmp_path))
+    assert "--framework transformers --precision bf16 --observed-bytes" in flags_text(contents_of(tmp_path))
 
 
 def adapter(folder: Path) -> Path:
@@ -286,23 +288,48 @@ def adapter(folder: Path) -> Path:
 def test_an_adapter_is_named_and_its_values_are_not_taken_for_those_of_a_model(tmp_path: Path) -> None:
     found = contents_of(adapter(tmp_path))
     assert (found.layout, found.num_parameters) == ("PEFT adapter", 32)
-    assert flags_text(found) == "ckpt-size --model NAME"
-    assert any("adapter alone: name the model" in note for note in inspected_notes(found))
-    assert "is an adapter" in unknown_parameters(found)
+    assert flags_text(found) == "ckpt-size --model NAME --adapters-rank 2 --adapters-tensors attention.query"
+    assert any("adapter alone: name the model" in note for note in resume_notes(found))
+    assert "is an adapter" in explain_unknown_parameters(found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "flags"),
+    [(2, "--framework ddp --adapters-rank 2 --adapters-tensors attention.query --observed-bytes"), (64, None)],
+)
+def test_an_optimizer_beside_an_adapter_is_of_its_values_or_named_as_stray(
+    tmp_path: Path, rows: int, flags: str | None
+) -> None:
+    """Adam's two statistics of as many values as the adapter has, or of more."""
+    folder = adapter(tmp_path)
+    values = torch.nn.Parameter(torch.zeros(rows, 16))
+    optimizer = torch.optim.AdamW([values])
+    torch.autograd.backward(values.square().sum())
+    optimizer.step()
+    torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+    found = contents_of(folder)
+    text, notes = flags_text(found), list(resume_notes(found))
+    is_stray = flags is None
+    assert any("The optimizer keeps state of more than the 32 parameters" in note for note in notes) == is_stray
+    assert ("--observed-bytes" in text) != is_stray
+    assert text.startswith(f"ckpt-size --model NAME {flags or '--framework ddp'}")
 
 
 def test_a_trainer_that_saves_an_adapter_still_tells_its_framework(tmp_path: Path) -> None:
     (adapter(tmp_path) / "trainer_state.json").write_text("{}")
-    assert flags_text(contents_of(tmp_path)) == "ckpt-size --model NAME --framework fsdp2"
+    assert (
+        flags_text(contents_of(tmp_path))
+        == "ckpt-size --model NAME --framework transformers --adapters-rank 2 --adapters-tensors attention.query"
+    )
 
 
-@pytest.mark.parametrize(("dtype", "precision"), [(torch.float32, " --precision fp32"), (torch.bfloat16, "")])
+@pytest.mark.parametrize(("dtype", "precision"), [(torch.float32, "fp32"), (torch.bfloat16, "bf16")])
 def test_a_plain_file_of_one_precision_states_it(tmp_path: Path, dtype: torch.dtype, precision: str) -> None:
-    """What no framework tells is taken for Megatron's mixed precision, with 14 bytes per parameter, not 12."""
+    """A script that saves weights and optimizer in one file: neither Megatron's 14 bytes nor its many files."""
     weight = torch.ones(4, 8, dtype=dtype)
     moments = {"exp_avg": weight.clone(), "exp_avg_sq": weight.clone()}
     saved(tmp_path / "checkpoint.pt", {"model": {"layer.weight": weight}, "optimizer": {"state": {0: moments}}})
     size = (tmp_path / "checkpoint.pt").stat().st_size
     assert flags_text(contents_of(tmp_path / "checkpoint.pt")) == (
-        f"ckpt-size --parameters 32{precision} --observed-bytes {size}"
+        f"ckpt-size --parameters 32 --framework ddp --precision {precision} --observed-bytes {size}"
     )

@@ -73,7 +73,7 @@ def test_a_megatron_tree_is_summed_over_its_ranks(tmp_path: Path, monkeypatch: p
     }
     assert len(contents.files) == 3
     assert contents.disk_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
-    assert contents.notes == ("Copies of weights in the files of several ranks: 1. As parameters they count once",)
+    assert contents.notes == ("Copies of weights in several files: 1. As parameters they count once",)
 
 
 def test_a_megatron_distributed_optimizer_is_master_and_moments(tmp_path: Path) -> None:
@@ -98,6 +98,7 @@ def test_a_deepspeed_folder_is_summed_over_its_ranks(tmp_path: Path, monkeypatch
             "zero_stage": stage.first,
             "base_optimizer_state": {"state": {0: flat}, "param_groups": [{"lr": 0.1}]},
             "single_partition_of_fp32_groups": [torch.zeros(25)],
+            "partition_count": [4],
         }
         name = f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
         saved(step / name, {"optimizer_state_dict": optimizer, "ds_config": {"zero": 1}})
@@ -126,6 +127,7 @@ def test_a_trainer_folder_counts_weights_and_optimizer(tmp_path: Path) -> None:
     saved(tmp_path / "scheduler.pt", {"last_epoch": 1, "_last_lr": [0.1]})
     saved(tmp_path / "rng_state.pth", {"cpu": torch.get_rng_state()})
     (tmp_path / "training_args.bin").write_bytes(b"PK\x03\x04 pickles classes of transformers")
+    (tmp_path / "trainer_state.json").write_text("{}")
     contents = contents_of(tmp_path)
     assert contents.format == "mixed"
     assert contents.num_parameters == num_parameters(model)

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from sizing.checkpoint_files import contents_of
-from sizing.cli.scenarios import asked_document
+from sizing.cli.scenarios import scenario_document
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import ckpt_size
@@ -40,7 +40,8 @@ def test_the_table_shows_parts_bytes_and_files(checkpoint: Path) -> None:
 def test_the_last_line_can_be_run_as_it_stands(checkpoint: Path) -> None:
     last = ckpt_size("inspect", str(checkpoint)).stdout.strip().splitlines()[-1]
     size, count = checkpoint.stat().st_size, num_parameters(tiny_llama())
-    assert last == f"ckpt-size --parameters {count} --precision fp32 --observed-bytes {size}"
+    framework = "--framework ddp --precision fp32"
+    assert last == f"ckpt-size --parameters {count} {framework} --observed-bytes {size}"
     report = json.loads(ckpt_size(*last.split()[1:], "--json").stdout)
     assert report["model"]["num_parameters"] == count
     assert report["checkpoint"]["observed_bytes"] == size
@@ -77,7 +78,7 @@ def trainer_folder(tmp_path: Path) -> Path:
 
 def test_the_flag_answers_as_the_last_line_does(trainer_folder: Path) -> None:
     last = ckpt_size("inspect", str(trainer_folder)).stdout.strip().splitlines()[-1]
-    assert "--framework fsdp2 --precision bf16 --observed-bytes" in last
+    assert "--framework transformers --precision bf16 --observed-bytes" in last
     found = ckpt_size("--checkpoint", str(trainer_folder), "--json")
     assert found.stdout == ckpt_size(*last.split()[1:], "--json").stdout
     assert found.stderr == ""
@@ -88,18 +89,21 @@ def asked(*flags: str, path: Path, file: str = "{}") -> dict[str, Any]:
     scenario = path.parent / "scenario.json"
     scenario.write_text(file)
     given = dict(zip(flags[::2], flags[1::2], strict=True))
-    return asked_document(scenario, storage=None, hf_config=None, checkpoint=path, flags=given)
+    return scenario_document(scenario, storage=None, hf_config=None, checkpoint=path, flags=given)
 
 
 def test_flags_and_files_go_before_what_a_folder_tells(trainer_folder: Path) -> None:
     told = asked(path=trainer_folder)["training"]
-    assert told == {"framework": "fsdp2", "precision": "bf16"}
+    assert told == {"framework": "transformers", "precision": "bf16"}
     assert asked("precision", "bf16-mixed", path=trainer_folder)["training"] == told | {"precision": "bf16-mixed"}
     assert asked("framework", "deepspeed", path=trainer_folder)["training"] == {"framework": "deepspeed"}
     megatron = {"framework": "megatron"}
     assert asked(path=trainer_folder, file=json.dumps({"training": megatron}))["training"] == megatron
     named = asked("model", "gpt2", "observed_bytes", "5GB", path=trainer_folder)
-    assert (named["model"], named["checkpoint"]) == ({"preset": "gpt2"}, {"observed_bytes": "5GB"})
+    assert (named["model"], named["checkpoint"]) == (
+        {"preset": "gpt2"},
+        {"observed_bytes": "5GB"},
+    )
 
 
 def test_the_flag_says_of_weights_alone_what_inspect_says(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sizing.checkpoint_files import pickle_reading, pickle_stack
+from sizing.checkpoint_files import pickle_reading
 from sizing.checkpoint_files.allowed_names import allowed_in_dcp, allowed_in_torch_save
-from sizing.checkpoint_files.pickle_reading import read_pickle
-from sizing.checkpoint_files.pickle_values import MAX_OPEN_MARKS, Inert, RefusedPickle
+from sizing.checkpoint_files.pickle_reading import MAX_OPEN_MARKS, Inert, RefusedPickle, read_pickle
 
 keys = st.text(max_size=8) | st.integers(-(2**31), 2**31 - 1)
 scalars = st.none() | st.booleans() | st.integers(-(2**127), 2**127) | st.floats(allow_nan=False) | st.text()
@@ -179,7 +178,7 @@ def test_a_pickle_beyond_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("made", [b"]", b"}", b")\x85", b"\x8f", b"(t", b"(\x91"])
 def test_more_objects_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch, made: bytes) -> None:
-    monkeypatch.setattr(pickle_stack, "MAX_OBJECTS", 100)
+    monkeypatch.setattr(pickle_reading, "MAX_OBJECTS", 100)
     assert "more than 100 objects" in refusal_of(b"\x80\x04" + made * 101 + b".")
 
 

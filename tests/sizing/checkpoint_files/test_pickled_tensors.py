@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from sizing.checkpoint_files import contents_of
-from sizing.checkpoint_files.pickle_values import PERSISTENT, Inert, Name, RefusedPickle
-from sizing.checkpoint_files.pickled_tensors import pickled_tensors
+from sizing.checkpoint_files.pickle_reading import PERSISTENT, Inert, Name, RefusedPickle
+from sizing.checkpoint_files.torch_save import pickled_tensors
 
 REBUILD = "torch._utils._rebuild_tensor_v3"
 FLOATS = Inert(PERSISTENT, (("storage", Name("torch.FloatStorage"), "0", "cpu", 6),))

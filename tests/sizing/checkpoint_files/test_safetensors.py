@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.checkpoint_files import contents_of
-from sizing.checkpoint_files.safetensors_file import MAX_HEADER_BYTES, safetensors_tensors
+from sizing.checkpoint_files.safetensors import MAX_HEADER_BYTES, safetensors_tensors
 from sizing.errors import UnreadableFile
 from tests.sizing.checkpoint_files.trained import described, num_parameters, read, tiny_llama
 

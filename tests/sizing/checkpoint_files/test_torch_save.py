@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from sizing.checkpoint_files import contents_of
-from sizing.checkpoint_files.torch_file import torch_container
+from sizing.checkpoint_files.torch_save import torch_container
 from sizing.errors import UnreadableFile
 from tests.sizing.checkpoint_files.trained import described, num_parameters, read, stepped, tiny_llama
 

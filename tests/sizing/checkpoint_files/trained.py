@@ -6,24 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import transformers
 
 from sizing.checkpoint_files.container import StoredTensor
+from tests.sizing.checkpoint_files.library_folders import llama
 
 Described = dict[str, tuple[str, tuple[int, ...]]]
 
 
 def tiny_llama(*, tied: bool = False, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    config = transformers.LlamaConfig(
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=64,
-        tie_word_embeddings=tied,
-    )
-    model: torch.nn.Module = transformers.LlamaForCausalLM(config)
+    """The model that the libraries train, too, whose folders the long tests read."""
+    model: torch.nn.Module = llama("tiny", tied=tied)
     return model.to(dtype)
 
 

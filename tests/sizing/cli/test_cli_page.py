@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.cli.verbs import app as bench
+from io_bench.commands.verbs import app as bench
 from service.cli.commands import app as serve
-from service.cli.tokens import token_app
+from service.cli.commands import token_app
 from sizing.cli.verbs import app as size
 from tests.testbed.terminal import ckpt_size
 

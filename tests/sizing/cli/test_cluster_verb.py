@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
 from tests.testbed.terminal import ckpt_size
 
 CLUSTER = REFERENCE_CLUSTER | {"horizon_seconds": "1d"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.comparisons.comparison import compare
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from sizing.questions.registry import COMPARE
 from tests.testbed.terminal import ckpt_size
 
 
@@ -36,7 +36,7 @@ def test_tables_and_a_chart_show_what_differs_and_why(tmp_path: Path, files: lis
 
 def test_json_is_the_document_of_the_library_from_files_or_one_document(tmp_path: Path, files: list[str]) -> None:
     (tmp_path / "both.json").write_text(json.dumps(REFERENCE_COMPARISON))
-    expected = json.loads(compare(REFERENCE_COMPARISON).model_dump_json())
+    expected = json.loads(COMPARE.answer(REFERENCE_COMPARISON).model_dump_json())
     for arguments in (files, ["both.json"]):
         assert json.loads(compare_verb(*arguments, "--json", cwd=tmp_path).stdout) == expected
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.decisions.decision import decide
-from sizing.explore.decisions.decision_request import REFERENCE_DECISION
+from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.registry import DECIDE
 from tests.testbed.terminal import ckpt_size
 
 FILE = "offers.json"
@@ -30,13 +30,17 @@ def test_the_first_lines_say_what_to_take_and_why(folder: Path) -> None:
     first, second, *_ = found.stdout.splitlines()
     assert first == "2 offers over 90.0 days, money in USD"
     assert second.startswith("parallel file system costs least: ")
-    for text in ("As asked it would cost", "all flash costs", "Ledger", "GPU-hours", "a GPU-hour cost"):
+    for text in ("As asked it would cost", "all flash costs", "a GPU-hour cost", "--full prints"):
         assert text in found.stdout
+    assert "Ledger" not in found.stdout
+    full = decide_verb("--full", cwd=folder).stdout
+    for text in ("As asked it would cost", "all flash costs", "Ledger", "GPU-hours", "a GPU-hour cost"):
+        assert text in full
     assert "write bandwidth, GB/s" in (folder / "offers.svg").read_text()
 
 
 def test_json_is_the_document_of_the_library_with_scenarios_in_files_too(folder: Path) -> None:
-    expected = json.loads(decide(REFERENCE_DECISION).model_dump_json())
+    expected = json.loads(DECIDE.answer(REFERENCE_DECISION).model_dump_json())
     assert json.loads(decide_verb("--json", cwd=folder).stdout) == expected
     (workload,) = REFERENCE_DECISION["workloads"]
     (folder / "run.json").write_text(json.dumps(workload["scenario"]))

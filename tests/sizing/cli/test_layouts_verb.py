@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.layouts.ranking import find_layouts
-from sizing.training.techniques.catalog import techniques
+from sizing.questions.layouts.request import REFERENCE_SEARCH
+from sizing.questions.registry import LAYOUTS
+from sizing.training.techniques import techniques
 from tests.testbed.terminal import ckpt_size
 
 
@@ -26,7 +26,7 @@ def test_the_table_is_that_of_the_documentation() -> None:
 
 def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: Path) -> None:
     (tmp_path / "search.json").write_text(json.dumps(REFERENCE_SEARCH))
-    expected = json.loads(find_layouts(REFERENCE_SEARCH).model_dump_json())
+    expected = json.loads(LAYOUTS.answer(REFERENCE_SEARCH).model_dump_json())
     drawn = ckpt_size("layouts", "search.json", "--json", "--chart", "found.svg", cwd=tmp_path)
     assert json.loads(drawn.stdout) == expected
     assert "GPU memory without headroom" in (tmp_path / "found.svg").read_text()

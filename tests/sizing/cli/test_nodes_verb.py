@@ -36,7 +36,12 @@ def test_own_adapters_on_the_command_line_bound_the_answer() -> None:
     )
     found = json.loads(ckpt_size(*typed, "--storage-nics", "2x400Gb/s", "--json").stdout)
     assert found["write"]["bottleneck"] == "storage-network"
-    assert found["write"]["per_node_bytes_per_second"] == pytest.approx(100e9)
+    (adapters,) = (limit for limit in found["write"]["limits"] if limit["resource"] == "storage-network")
+    num_nodes, fullest = found["layout"]["num_writing_nodes"], found["layout"]["max_node_bytes"]
+    assert adapters["seconds"] == pytest.approx(fullest / 100e9)
+    assert found["write"]["per_node_bytes_per_second"] == pytest.approx(
+        100e9 * found["checkpoint"]["written_bytes"] / num_nodes / fullest
+    )
 
 
 @pytest.mark.parametrize("text", ["2", "400Gb/s", "2x400"])

@@ -5,13 +5,17 @@ Record it again with `CKPT_SIZE_RECORD=1 python -m pytest tests/sizing/cli/test_
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -20,61 +24,92 @@ from rich.text import Text
 from tests.testbed.terminal import ckpt_size
 
 FOLDER = Path(__file__).parent / "printed"
-COMMANDS = {
+RECORDED = {
     "answer-run": "answer run.yaml",
-    "answer-small": "answer small.yaml",
-    "answer-kept": "answer kept.yaml",
-    "answer-kept-full": "answer kept.yaml --full",
     "answer-run-full": "answer run.yaml --full",
     "answer-model-alone": "answer --model gpt2",
     "manifest": "manifest run.yaml",
     "simulate": "simulate small.yaml --runs 100 --lasting 4d",
     "require": "require run.yaml",
-    "require-met": "require small.yaml --max-stall 30min --recovery 2h --min-goodput 0.5",
     "sweep": "sweep small.yaml --write-bandwidth 5GB/s,50GB/s --interval 30min,1h --objective overhead --objective bandwidth",
-    "sweep-front": "sweep small.yaml --interval 10min,30min,1h --objective goodput --objective rework",
     "layouts": "layouts --model llama-3.1-70b --gpus 64 --sequence-length 4096 --micro-batch 1 --global-batch 256 --max-layouts 5",
     "compare": "compare small.yaml faster.yaml",
     "cluster": "cluster jobs.yaml",
     "inspect": "inspect tiny.safetensors",
     "tensors": "tensors tiny.safetensors",
     "models": "models gpt2",
-    "formats": "formats",
-    "nodes": "nodes",
-    "storage": "storage",
     "failure-rates": "failure-rates",
-    "techniques": "techniques",
-    "validate": "validate",
 }
+"""One of each question, by the name of the file that holds its text."""
+OTHERS = (
+    "answer small.yaml",
+    "answer kept.yaml --full",
+    "require small.yaml --max-stall 30min --recovery 2h --min-goodput 0.5",
+    "sweep small.yaml --interval 10min,30min,1h --objective goodput --objective rework",
+    "formats",
+    "frameworks",
+    "nodes",
+    "storage",
+    "techniques",
+    "validate",
+)
+"""Further rows, columns and styles of the same tables, and lists of what stands in data files."""
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command prints: its text, and the objects that make it."""
+
+    text: str
+    parts: list[object]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that the commands name."""
+    folder = tmp_path_factory.mktemp("named")
     for path in FOLDER.glob("*.yaml"):
-        (tmp_path / path.name).write_text(path.read_text())
+        (folder / path.name).write_text(path.read_text())
     header = b'{"h.0.weight":{"dtype":"BF16","shape":[4,8],"data_offsets":[0,64]}}'
-    (tmp_path / "tiny.safetensors").write_bytes(np.uint64(len(header)).tobytes() + header + bytes(64))
-    return tmp_path
+    (folder / "tiny.safetensors").write_bytes(np.uint64(len(header)).tobytes() + header + bytes(64))
+    return folder
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_text_is_as_recorded(name: str, folder: Path) -> None:
-    found = ckpt_size(*COMMANDS[name].split(), cwd=folder)
-    assert found.returncode == 0, found.stderr
-    printed = "".join(f"{line.rstrip()}\n" for line in found.stdout.splitlines())
-    path = FOLDER / f"{name}.txt"
+@pytest.fixture(scope="module")
+def printed(folder: Path) -> Callable[[str], Printed]:
+    """What a command prints, which is run once."""
+
+    @functools.cache
+    def by(command: str) -> Printed:
+        shown: list[object] = []
+        show = Console.print
+
+        def noted(console: Console, *objects: Any, **how: Any) -> None:
+            shown.extend(objects)
+            show(console, *objects, **how)
+
+        with mock.patch.object(Console, "print", noted):
+            found = ckpt_size(*command.split(), cwd=folder)
+        assert found.returncode == 0, found.stderr
+        return Printed("".join(f"{line.rstrip()}\n" for line in found.stdout.splitlines()), list(parts_of(shown)))
+
+    return by
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_text_is_as_recorded(name: str, printed: Callable[[str], Printed]) -> None:
+    text, path = printed(RECORDED[name]).text, FOLDER / f"{name}.txt"
     if os.environ.get("CKPT_SIZE_RECORD"):
-        path.write_text(printed)
-    assert printed == path.read_text()
+        path.write_text(text)
+    assert text == path.read_text()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_table_names_its_columns_and_fills_them(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[RenderableType] = []
-    monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
-    ckpt_size(*COMMANDS[name].split(), cwd=folder)
-    for table in (part for part in parts_of(shown) if isinstance(part, Table)):
+each_command = pytest.mark.parametrize("command", [*RECORDED.values(), *OTHERS])
+
+
+@each_command
+def test_every_table_names_its_columns_and_fills_them(command: str, printed: Callable[[str], Printed]) -> None:
+    for table in (part for part in printed(command).parts if isinstance(part, Table)):
         cells = [[str(cell) for cell in column.cells] for column in table.columns]
         assert cells, table.title
         for column, texts in zip(table.columns, cells, strict=True):
@@ -84,12 +119,9 @@ def test_every_table_names_its_columns_and_fills_them(name: str, folder: Path, m
         assert len({len(texts) for texts in cells}) == 1, table.title
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_style_is_one_that_a_terminal_knows(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[RenderableType] = []
-    monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
-    ckpt_size(*COMMANDS[name].split(), cwd=folder)
-    for part in parts_of(shown):
+@each_command
+def test_every_style_is_one_that_a_terminal_knows(command: str, printed: Callable[[str], Printed]) -> None:
+    for part in printed(command).parts:
         for style in styles_of(part):
             assert isinstance(style, Style) or Style.parse(style) is not None
         assert not isinstance(part, Text) or not part.plain.startswith("warning: ") or part.style == "yellow"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sizing.present.size import checkpoint_section
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.summary import checkpoint_section
 
 REPORT = answer(scenario_from(REFERENCE_SCENARIO | {"checkpoint": {"format": "megatron", "interval_seconds": "4h"}}))
 

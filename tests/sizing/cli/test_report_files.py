@@ -8,8 +8,8 @@ from pathlib import Path
 import pypdf
 import pytest
 
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from tests.sizing.reports.pages import Page
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from tests.sizing.present.pages import Page
 from tests.testbed.terminal import ckpt_size
 
 FLAGS = "--model llama-3.1-8b --data 64 --write-bandwidth 10GB/s --read-bandwidth 10GB/s --mtbf 8h".split()
@@ -58,9 +58,9 @@ def test_a_comparison_is_written_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("report.docx", "--report must end in .html or .pdf, got 'report.docx': rename it."),
+        ("report.docx", "--report must end in .html, .pdf or .md, got 'report.docx': rename it."),
         ("nowhere/report.html", "--report cannot be written (No such file or directory), got 'nowhere/report.html'"),
-        (".html", "--report must end in .html or .pdf"),
+        (".html", "--report must end in .html, .pdf or .md"),
     ],
 )
 def test_what_cannot_be_written_is_refused_in_a_sentence(tmp_path: Path, name: str, sentence: str) -> None:

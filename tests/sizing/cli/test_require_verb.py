@@ -16,7 +16,7 @@ def require(*arguments: str) -> subprocess.CompletedProcess[str]:
     return ckpt_size("require", *FLAGS, *arguments)
 
 
-def test_a_row_for_each_question_and_the_rate_for_a_free_interval() -> None:
+def test_a_row_for_each_question_and_what_to_buy_together() -> None:
     found = require("--max-stall", "60s", "--min-goodput", "0.9", "--recovery", "100s")
     assert found.returncode == 0, found.stderr
     for text in (
@@ -25,7 +25,7 @@ def test_a_row_for_each_question_and_the_rate_for_a_free_interval() -> None:
         "828.0 GB/s",
         "strictest",
         "27.60 TB",
-        "If the interval may change: min write bandwidth 230.0 GB/s",
+        "Buy together: min write bandwidth 230.0 GB/s and min read bandwidth 828.0 GB/s and one checkpoint every 34.4 min",
     ):
         assert text in found.stdout
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.sensitivities.sensitivity import sensitivity
-from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.questions.registry import SENSITIVITY
+from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.testbed.terminal import ckpt_size
 
@@ -25,7 +25,7 @@ def test_the_table_has_each_input_with_what_the_headline_becomes(tmp_path: Path)
 
 
 def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: Path) -> None:
-    expected = json.loads(sensitivity(REFERENCE_SENSITIVITY).model_dump_json())
+    expected = json.loads(SENSITIVITY.answer(REFERENCE_SENSITIVITY).model_dump_json())
     (tmp_path / "request.json").write_text(json.dumps(REFERENCE_SENSITIVITY))
     drawn = ckpt_size("sensitivity", "request.json", "--json", "--chart", "found.svg", cwd=tmp_path)
     assert json.loads(drawn.stdout) == expected

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.questions.registry import SWEEP
+from sizing.questions.sweep.request import REFERENCE_SWEEP
 from tests.testbed.terminal import ckpt_size
 
 FLAGS = (
@@ -45,7 +45,7 @@ def test_a_front_of_one_row_is_a_table_of_its_figures() -> None:
 def test_json_is_the_document_of_the_library_by_flags_or_by_file(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(REFERENCE_SWEEP))
     by_file = json.loads(sweep_verb("sweep.json", "--json", cwd=tmp_path).stdout)
-    assert by_file == json.loads(sweep(REFERENCE_SWEEP).model_dump_json())
+    assert by_file == json.loads(SWEEP.answer(REFERENCE_SWEEP).model_dump_json())
     objectives = ["--objective", "bandwidth", "--objective", "goodput"]
     by_flags = json.loads(sweep_verb(*FLAGS, *objectives, "--json", cwd=tmp_path).stdout)
     assert sorted(map(str, by_flags["columns"])) == sorted(by_file["columns"])
@@ -65,7 +65,10 @@ def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
     ("flags", "sentence"),
     [
         ("--model gpt2 --interval 1s..1000s:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
-        ("--model gpt2 --interval 1h,2h --objective stall --chart x.svg", "--chart needs two objectives"),
+        (
+            "--model gpt2 --interval 1h,2h --objective stall --chart x.svg",
+            "--objective must name two or more for a chart",
+        ),
         ("--model gpt2 --interval 1h,2h --objective speed", "--objective must be one of"),
         ("--model gpt2 --tensor 5,7 --csv", "has no row with an answer"),
     ],

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from sizing.cli.tables import table_of
-from sizing.summary import Grid
+from sizing.present.rows import Grid
+from sizing.terminal.output import table_of
 
 ROWS = tuple(
     (f"{row} h", f"{row}0.00 GB/s", *(f"{row}{column}.000 MB/s" for column in range(10, 20))) for row in range(1, 4)

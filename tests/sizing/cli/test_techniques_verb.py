@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from sizing.training.techniques.catalog import techniques
+from sizing.training.techniques import techniques
 from tests.testbed.terminal import ckpt_size
 
 RUN = (

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sizing.cluster import Cluster, node_catalog
-from sizing.cluster.adapters import Adapters
+from sizing.cluster.adapters import NetworkAdapters
 from sizing.cluster.cluster import resolve_node
 from sizing.cluster.node import CatalogNode
 from sizing.published import published
@@ -19,15 +19,8 @@ NO_SUCH_NODE = "the catalog has no such node"
 NOT_TAKEN = {
     "DGX H100 (Eos)": "DGX BasePOD says otherwise of the same node: the storage network of dgx-h100 is unknown",
     "AWS p4d.24xlarge": "aws-p4de has other GPUs, and its network from AWS itself",
-    "GB300 NVL72 compute tray": NO_SUCH_NODE,
+    "GB300 NVL72 compute tray": "it has no rate: dgx-gb300 is the tray that ran MLPerf",
     "Grand Teton H100 (Meta)": NO_SUCH_NODE,
-    "AWS p5e.48xlarge": NO_SUCH_NODE,
-    "AWS p6-b200.48xlarge": NO_SUCH_NODE,
-    "Azure ND H200 v5 (Standard_ND96isr_H200_v5)": NO_SUCH_NODE,
-    "Azure ND GB200 v6": NO_SUCH_NODE,
-    "GCP A3 Ultra (a3-ultragpu-8g)": NO_SUCH_NODE,
-    "GCP A4 (a4-highgpu-8g)": NO_SUCH_NODE,
-    "GCP A4X (GB200)": NO_SUCH_NODE,
     "WhiteFiber H200": NO_SUCH_NODE,
     "Alibaba C4 H800 node": "a secondary source, and the catalog has no such node",
     "BLOOM node (Jean Zay)": NO_SUCH_NODE,
@@ -35,28 +28,33 @@ NOT_TAKEN = {
 """Rows that no node of the catalog names, each with the reason."""
 
 
-def published_compute(row: dict[str, Any]) -> Adapters:
+def published_compute(row: dict[str, Any]) -> NetworkAdapters | None:
     """What a row says of the traffic between GPUs."""
-    if "compute" in row:
-        return Adapters(num=row["compute"]["count"], bytes_per_second=row["compute"]["gbit_each"] * 1e9 / 8)
-    return Adapters(num=row["efa_interfaces"], total_bytes_per_second=row["network_gbit_total"] * 1e9 / 8)
+    compute = row.get("compute", {})
+    if "gbit_each" in compute:
+        return NetworkAdapters(num=compute["count"], bytes_per_second=compute["gbit_each"] * 1e9 / 8)
+    if compute:
+        return NetworkAdapters(num=compute.get("count"), total_bytes_per_second=compute["gbit_total"] * 1e9 / 8)
+    if "efa_interfaces" not in row:
+        return None
+    return NetworkAdapters(num=row["efa_interfaces"], total_bytes_per_second=row["network_gbit_total"] * 1e9 / 8)
 
 
-def published_storage(row: dict[str, Any]) -> Adapters | None:
+def published_storage(row: dict[str, Any]) -> NetworkAdapters | None:
     """What a row says of the traffic to the storage alone, or of all that can pass to it."""
     storage, shared = row.get("storage"), row.get("storage_and_management", {})
     if isinstance(storage, dict):
-        return Adapters(num=storage["count"], bytes_per_second=storage["gbit_each"] * 1e9 / 8)
-    return Adapters(total_bytes_per_second=shared["gbit_total"] * 1e9 / 8) if "gbit_total" in shared else None
+        return NetworkAdapters(num=storage["count"], bytes_per_second=storage["gbit_each"] * 1e9 / 8)
+    return NetworkAdapters(total_bytes_per_second=shared["gbit_total"] * 1e9 / 8) if "gbit_total" in shared else None
 
 
-def published_shared(row: dict[str, Any]) -> Adapters | None:
+def published_shared(row: dict[str, Any]) -> NetworkAdapters | None:
     """What a row says of ports that serve storage and management, where it does not say which."""
     shared = row.get("storage_and_management", {})
     if "cards" not in shared:
         return None
     rate = shared["gbit_up_to"] * 1e9 / 8 if "gbit_up_to" in shared else None
-    return Adapters(num=shared["cards"], ports_each=shared.get("ports_per_card"), bytes_per_second=rate)
+    return NetworkAdapters(num=shared["cards"], ports_each=shared.get("ports_per_card"), bytes_per_second=rate)
 
 
 @pytest.mark.parametrize("node", WITH_ROW, ids=lambda node: node.name)

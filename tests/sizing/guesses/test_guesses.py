@@ -12,16 +12,17 @@ import pytest
 from pydantic import BaseModel
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_field
 from sizing.guesses import alternatives, guesses
 from sizing.guesses.alternatives import values_of
-from sizing.guesses.fields import with_field
 from sizing.guesses.figures import HEADLINES
 from sizing.layout.formats.registry import FORMATS
 from sizing.ranges import plausible_choices, plausible_ranges, reason_settled, settled
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import evaluate
+from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout, workload_anew
 from tests.sizing.guesses.scenarios import documents, with_rates_in_profile
 
 OPEN: dict[str, Any] = {
@@ -36,9 +37,9 @@ OPEN: dict[str, Any] = {
 def unweighed(document: dict[str, Any]) -> Any:
     """The blocks of its report that have figures, without its own guesses, each of which would be laid out."""
     scenario = scenario_from(document)
-    asked = sized(scenario)
-    run = evaluate(asked.demands, scenario.run_inputs).report
-    return types.SimpleNamespace(**dict(run), checkpoint=asked.laid_out.size)
+    asked = size_layout(scenario)
+    run = evaluate(asked.workload, scenario.run_inputs).report
+    return types.SimpleNamespace(**dict(run), checkpoint=asked.checkpoint_layout.size)
 
 
 def figure(report: SizingReport, path: str) -> float:
@@ -80,7 +81,7 @@ def test_guesses_are_assumptions_that_move_the_headline_the_largest_first(docume
         hypothesis.reject()
     spans = [guess.span(report.headline.value) for guess in report.guesses]
     assert spans == sorted(spans, reverse=True)
-    assert all(span > 0 for span in spans)
+    assert all(span > 0 or guess.moves for span, guess in zip(spans, report.guesses, strict=True))
     assumed = {assumption.field: assumption.value for assumption in report.assumptions}
     for guess in report.guesses:
         assert guess.assumed == assumed[guess.field]
@@ -177,9 +178,9 @@ def test_alternatives_without_an_answer_are_left_out() -> None:
 def test_a_layout_of_many_kinds_of_ranks_answers_numbers_alone_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (alternatives, guesses):
         monkeypatch.setattr(module, "MAX_KINDS_OF_RANKS", 1)
-    guesses._groups.cache_clear()
+    guesses._group_rows.cache_clear()
     report = answer(OPEN)
-    guesses._groups.cache_clear()
+    guesses._group_rows.cache_clear()
     assert {guess.field for guess in report.guesses} <= plausible_ranges().keys()
     (said,) = [warning for warning in report.warnings if "kinds of ranks" in warning]
     assert "checkpoint.format" in said
@@ -187,9 +188,26 @@ def test_a_layout_of_many_kinds_of_ranks_answers_numbers_alone_and_says_so(monke
 
 def test_alternatives_are_laid_out_once_for_all_scenarios_of_a_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     answer(OPEN)
-    monkeypatch.setattr(alternatives, "demands_anew", None)
+    monkeypatch.setattr(alternatives, "workload_anew", None)
     slower = OPEN | {"storage": {"profile": {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": "1 TB/s"}}}
     assert answer(slower).guesses
+
+
+def test_progress_counts_the_layouts_that_an_answer_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint_layout: list[Scenario] = []
+
+    def counted(scenario: Scenario, *profile: Any) -> CheckpointWorkload:
+        checkpoint_layout.append(scenario)
+        return workload_anew(scenario, *profile)
+
+    monkeypatch.setattr("sizing.guesses.alternatives.workload_anew", counted)
+    heard: list[tuple[float, int]] = []
+    document = {"model": {"preset": "gpt2-large"}, "parallelism": {"data": 24}}
+    answer(document, progress=lambda fraction: heard.append((fraction, len(checkpoint_layout))))
+    assert len(checkpoint_layout) > 3
+    assert heard[-1] == (1.0, len(checkpoint_layout))
+    for fraction, done in heard:
+        assert fraction == pytest.approx((1 + done) / (1 + len(checkpoint_layout)))
 
 
 def test_every_format_is_an_alternative_without_being_listed() -> None:
@@ -237,6 +255,7 @@ def test_both_ends_of_a_range_are_values_that_its_field_takes(plausible: Any) ->
         "model": {"preset": "gpt2"},
         "reliability": {"mtbf_seconds": 1e5, "preemption": {"per_hour": 1, "capacity_wait_seconds": 60}},
         "storage": {"profile": {"write_bytes_per_second": 1e9}},
+        "training": {"reinforcement": {"publication": {"interval_seconds": 60}}},
     }
     for end in plausible.ends(1e11 if plausible.high is None else 100.0):
         scenario_from(with_field(base, plausible.field, end))
@@ -245,4 +264,4 @@ def test_both_ends_of_a_range_are_values_that_its_field_takes(plausible: Any) ->
 def test_the_reference_case_keeps_its_figures_and_has_few_guesses() -> None:
     report = answer(REFERENCE_SCENARIO)
     assert report.headline.value == pytest.approx(0.19645, rel=1e-4)
-    assert {guess.field for guess in report.guesses} <= {"reliability.detection_seconds"}
+    assert {guess.field for guess in report.guesses} <= {"reliability.detection_seconds", "checkpoint.restore"}

@@ -1,15 +1,19 @@
 """What stands beside the model's own state: padding, adapters, frozen parts, containers, small state."""
 
+import json
 from typing import Any
 
 import pytest
+from transformers import CONFIG_MAPPING, AutoConfig
 
 from sizing.errors import InvalidInput
 from sizing.layout.containers import metadata_bytes
+from sizing.model.catalog import catalog
 from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import saved_by_rank_of
+from sizing.sized_layout import saved_by_rank_of
+from tests.examples import spread
 
 HIDDEN, LAYERS, RANK = 4096, 32, 16
 
@@ -52,6 +56,64 @@ def test_adapters_are_cut_with_their_matrix() -> None:
     copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
     assert copies == {"attention.query.adapter_in": 8, "ffn.down.adapter_out": 8}
     assert sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes) == report.checkpoint.total_bytes
+
+
+@pytest.mark.parametrize("preset", spread(catalog(), by_default=list(catalog())[::12]))
+def test_every_preset_has_matrices_that_get_adapters_by_default(preset: str) -> None:
+    report = answer({"model": {"preset": preset}, "training": {"framework": "fsdp2", "adapters": {"rank": 16}}})
+    assert 0 < report.model.num_trained_parameters < report.model.num_parameters
+    (assumed,) = (each for each in report.assumptions if each.field == "training.adapters.tensors")
+    named = report_of({"adapters": {"rank": 16, "tensors": str(assumed.value).split(", ")}}, model={"preset": preset})
+    assert named.model.num_trained_parameters == report.model.num_trained_parameters
+
+
+PEFT_ADAPTS: dict[tuple[str, tuple[str, ...] | None], int] = {
+    ("llama", None): 16_777_216,
+    ("llama", ("attention.query", "attention.value")): 8_388_608,
+    ("gemma3_text", None): 6_389_760,
+    ("gemma3_text", ("attention.query", "attention.value")): 3_194_880,
+    ("gpt_oss", None): 11_943_936,
+    ("glm4_moe", None): 18_488_320,
+    ("nemotron_h", None): 425_984,
+    ("jamba", None): 1_703_936,
+    ("deepseek_v32", None): 97_006_592,
+    ("llama4_text", None): 25_165_824,
+}
+"""Parameters that PEFT 0.21.2 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
+meta device, with target_modules q_proj, k_proj, v_proj, o_proj (latent attention: q_a_proj, q_b_proj,
+kv_a_proj_with_mqa, kv_b_proj, o_proj) or q_proj and v_proj."""
+
+
+@pytest.mark.parametrize(("model_type", "tensors"), list(PEFT_ADAPTS))
+def test_adapters_have_the_parameters_that_peft_trains(model_type: str, tensors: tuple[str, ...] | None) -> None:
+    config = json.loads(CONFIG_MAPPING[model_type]().to_json_string(use_diff=False))
+    adapters = {"rank": 16} | ({"tensors": tensors} if tensors else {})
+    report = report_of({"framework": "fsdp2", "adapters": adapters}, model={"huggingface_config": config})
+    assert report.model.num_trained_parameters == PEFT_ADAPTS[model_type, tensors]
+
+
+def test_a_model_of_which_no_attention_is_known_asks_for_the_names() -> None:
+    sentence = "training.adapters.tensors is required for a model of which no attention is known"
+    with pytest.raises(InvalidInput, match=sentence):
+        report_of({"adapters": {"rank": 16}}, model={"num_parameters": 10**9})
+
+
+@pytest.mark.parametrize(
+    ("model_type", "layers", "trained"),
+    [
+        ("gpt2", "n_layer", 147_456),
+        ("bloom", "n_layer", 12_288),
+        ("falcon", "num_hidden_layers", 585_728),
+        ("gpt_neox", "num_hidden_layers", 1_179_648),
+        ("phi3", "num_hidden_layers", 589_824),
+        ("llama", "num_hidden_layers", 1_048_576),
+    ],
+)
+def test_adapters_of_attention_count_what_peft_trains(model_type: str, layers: str, trained: int) -> None:
+    """What PEFT 0.21.2 counts in two layers of the default config, with rank 16 beside each module of attention."""
+    config = AutoConfig.for_model(model_type, **{layers: 2}).to_json_string(use_diff=False)
+    model = {"huggingface_config": json.loads(config)}
+    assert report_of({"adapters": {"rank": 16}}, model=model).model.num_trained_parameters == trained
 
 
 @pytest.mark.parametrize(("matrix", "cut"), [("attention.query", (512, 4096)), ("ffn.down", (4096, 1376))])

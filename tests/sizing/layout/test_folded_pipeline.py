@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.layout import Parallelism
@@ -12,10 +12,11 @@ from sizing.layout.stages import _span, stage_spans
 from sizing.model.inventory import Inventory, TensorGroup
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of, sized
+from sizing.sized_layout import manifest_of, size_layout
 from sizing.state import Training
-from sizing.training.schedules.base import Pipeline
-from sizing.training.schedules.registry import SCHEDULES
+from sizing.training.schedules import SCHEDULES
+from sizing.training.schedules.schedule import PipelineShape
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("schedule", [each for each in SCHEDULES.values() if not each.is_two_way], ids=lambda s: s.name)
@@ -27,7 +28,7 @@ def test_a_stage_holds_the_chunks_that_its_schedule_runs(schedule: Any) -> None:
     split = LayerSplit.of(degrees, 4 * chunks, is_folded=is_folded)
     for stage in range(4):
         held = tuple(layer for chunk in split.chunks_on(stage) for layer in chunk)
-        assert held == schedule.chunks_on(Pipeline(4, 8, chunks), stage)
+        assert held == schedule.chunks_on(PipelineShape(4, 8, chunks), stage)
 
 
 @pytest.mark.long
@@ -42,7 +43,7 @@ def test_chunks_lie_as_in_torch(num_stages: int, num_chunks: int) -> None:
     assert split.last_stage == stage_of[num_stages * num_chunks - 1]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(
     num_stages=st.integers(2, 7),
     num_chunks=st.integers(1, 4),
@@ -88,8 +89,8 @@ def asked(preset: str, schedule: str, **checkpoint: Any) -> dict[str, Any]:
 
 def states(preset: str, schedule: str) -> list[float]:
     """Parameters on each stage of the first tensor rank."""
-    found = sized(scenario_from(asked(preset, schedule, format="torch-dist"))).laid_out.cells
-    return [cell.dense.parameters for cell in found if 0 in cell.tensor_ranks for _ in cell.span.stages]
+    found = size_layout(scenario_from(asked(preset, schedule, format="torch-dist"))).checkpoint_layout.holders
+    return [holder.dense.parameters for holder in found if 0 in holder.tensor_ranks for _ in holder.span.stages]
 
 
 def test_the_first_stage_has_embedding_and_head_and_the_last_neither() -> None:

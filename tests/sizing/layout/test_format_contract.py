@@ -12,28 +12,28 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout import formats
-from sizing.layout.cells import rank_shards
-from sizing.layout.files import written_files
+from sizing.layout.files import SavingRank, count_files, saving_ranks
 from sizing.layout.formats import FORMATS, CheckpointFormat, Mode
 from sizing.layout.formats.base import FormatField
 from sizing.layout.formats.registry import by_name
-from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
-from sizing.layout.saving_ranks import SavingRank, saving_ranks
+from sizing.layout.holders import rank_shards
 from sizing.layout.size import METADATA, PartSize, group_bytes
+from sizing.layout.trained_model import trained_inventory
 from sizing.report import answer
-from sizing.run.demands.readings import STRATEGIES
 from sizing.run.evaluation import evaluate
-from sizing.run.restore.restore import RestoredPart
+from sizing.run.read_plan import RESTORE_STRATEGIES
+from sizing.run.restore import RestoredPart
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of, saved_by_rank_of, sized
+from sizing.sized_layout import manifest_of, saved_by_rank_of, size_layout
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
-from sizing.state.training import Framework
+from sizing.state.training import FrameworkName
+from tests.examples import examples
 from tests.sizing.layout.toy_format import STAGE_FILES
 from tests.sizing.layout.worlds import degrees, document, documents
 
@@ -55,12 +55,13 @@ def _a_format_of_somebody_else() -> Iterator[None]:
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_writers_write_the_total_to_the_byte(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    report, saved_as = answer(scenario), sized(scenario).laid_out.saved_as
+    report, checkpoint_layout = answer(scenario), size_layout(scenario).checkpoint_layout
+    saved_as, gathered = checkpoint_layout.saved_as, checkpoint_layout.gathered_parts
     size, layout = report.checkpoint, report.layout
     assert sum(c.num_ranks * c.bytes_per_rank for c in layout.rank_classes) == size.total_bytes
     assert sum(c.num_ranks for c in layout.rank_classes) == layout.num_writers
@@ -69,30 +70,30 @@ def test_writers_write_the_total_to_the_byte(
     assert size.total_bytes == size.logical_bytes + size.replicated_bytes
     assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes
     assert (METADATA in size.small_state_bytes) == (saved_as.planning is not None)
-    assert (report.host_memory.gathered_bytes > 0) == bool(set(saved_as.gathered_parts) & set(size.parts))
+    assert (report.host_memory.gathered_bytes > 0) == bool(set(gathered) & set(size.parts))
 
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_the_tensors_that_stand_in_several_files_make_what_is_replicated(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     """With Adam: factored statistics of a cut tensor take more than those of the whole, wherever they stand."""
     question = data.draw(documents(saved_as, framework))
     question["training"]["optimizer"] = "adam"
-    size = sized(scenario_from(question)).laid_out.size
+    size = size_layout(scenario_from(question)).checkpoint_layout.size
     assert sum(row.replicated_bytes for row in size.replicated) == size.replicated_bytes
 
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_every_file_has_a_name_of_its_own_and_all_together_the_total(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    size, rows = sized(scenario).laid_out.size, list(manifest_of(scenario))
+    size, rows = size_layout(scenario).checkpoint_layout.size, list(manifest_of(scenario))
     assert sum(row.bytes for row in rows) == size.total_bytes
     assert len(rows) == len({row.file for row in rows}) == size.num_files
     assert not any(re.search(r"[A-Z\[\]]", row.file) for row in rows)
@@ -100,13 +101,13 @@ def test_every_file_has_a_name_of_its_own_and_all_together_the_total(
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_writers_stand_on_the_nodes_that_a_walk_over_them_finds(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    laid_out = sized(scenario).laid_out
-    layout, writers = laid_out.layout, laid_out.writers
+    checkpoint_layout = size_layout(scenario).checkpoint_layout
+    layout, writers = checkpoint_layout.layout, checkpoint_layout.writers
     standing = list(saving_ranks(writers, scenario.parallelism, gpus_per_node=layout.gpus_per_node))
     assert len({saving.rank for saving in standing}) == len(standing) == layout.num_writers
     nodes = Counter(saving.node for saving in standing)
@@ -115,9 +116,9 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_them_finds(
 
 @each_framework
 @given(data=st.data(), factor=st.integers(2, 5))
-@settings(max_examples=25)
+@examples(25)
 def test_more_data_parallel_replicas_save_the_same_bytes(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject, factor: int
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject, factor: int
 ) -> None:
     """With Adam: FSDP's shards of factored statistics grow with their number, as their tensors are cut again.
 
@@ -125,24 +126,24 @@ def test_more_data_parallel_replicas_save_the_same_bytes(
     """
     question = data.draw(documents(saved_as, framework))
     question["training"]["optimizer"] = "adam"
-    once, repeated_once = sized(scenario_from(question)).laid_out.size, repeated_bytes(question)
+    once, repeated_once = size_layout(scenario_from(question)).checkpoint_layout.size, repeated_bytes(question)
     question["parallelism"]["data"] *= factor
-    more, repeated_more = sized(scenario_from(question)).laid_out.size, repeated_bytes(question)
+    more, repeated_more = size_layout(scenario_from(question)).checkpoint_layout.size, repeated_bytes(question)
     assert more.logical_bytes == once.logical_bytes
     assert more.total_bytes - repeated_more == once.total_bytes - repeated_once
     assert repeated_more <= repeated_once
 
 
 def repeated_bytes(question: dict[str, Any]) -> int:
-    writers = sized(scenario_from(question)).laid_out.writers
-    return sum(n * file.repeated_bytes for n, file in written_files(writers))
+    writers = size_layout(scenario_from(question)).checkpoint_layout.writers
+    return sum(n * file.repeated_bytes for n, file in count_files(writers))
 
 
 @each_framework
-@given(data=st.data(), strategy=st.sampled_from(STRATEGIES))
-@settings(max_examples=25)
+@given(data=st.data(), strategy=st.sampled_from(RESTORE_STRATEGIES))
+@examples(25)
 def test_a_restore_reads_each_part_at_least_once(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject, strategy: str
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject, strategy: str
 ) -> None:
     question = data.draw(documents(saved_as, framework))
     question["checkpoint"]["restore"] = strategy
@@ -154,24 +155,24 @@ def test_a_restore_reads_each_part_at_least_once(
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_all_ranks_together_save_every_tensor_as_often_as_the_format_says(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    asked, saved, found = sized(scenario), saved_by_rank_of(scenario), Counter[tuple[str, str]]()
+    asked, saved, found = size_layout(scenario), saved_by_rank_of(scenario), Counter[tuple[str, str]]()
     for saving in saved.ranks:
         tensors = saved.tensors(saving)
         assert sum(tensor.num_bytes for tensor in tensors) == saving.num_bytes
         assert len({(tensor.part, tensor.name) for tensor in tensors}) == len(tensors)
         for tensor in tensors:
             found[tensor.part, tensor.name.rsplit(".", 1)[0]] += tensor.num_bytes
-    by_value = [part for part in asked.laid_out.parts if part.bytes_per_parameter is not None]
+    by_value = [part for part in asked.checkpoint_layout.parts if part.bytes_per_parameter is not None]
     expected = Counter[tuple[str, str]]()
     for part in by_value:
-        for group in asked.model.inventory:
+        for group in trained_inventory(asked.model.inventory, scenario.training):
             name = "flat" if (part.name, "flat") in found else group.name
-            copies = asked.laid_out.saved_as.num_copies(group, part.name, scenario.parallelism)
+            copies = asked.checkpoint_layout.saved_as.num_copies(group, part.name, scenario.parallelism)
             expected[part.name, name] += copies * group_bytes(group, part)
     expected.update(repeated(saved.ranks, by_value, set(found)))
     names = {part.name for part in by_value}
@@ -200,20 +201,20 @@ def repeated(
 
 @each_framework
 @pytest.mark.parametrize("mode", get_args(Mode))
-def test_a_format_is_saved_in_its_modes_alone(saved_as: CheckpointFormat, framework: Framework, mode: Mode) -> None:
+def test_a_format_is_saved_in_its_modes_alone(saved_as: CheckpointFormat, framework: FrameworkName, mode: Mode) -> None:
     question = document(saved_as, framework, {"data": 4}, checkpoint={"format": saved_as.name, "mode": mode})
     if mode in saved_as.modes:
-        assert sized(scenario_from(question)).laid_out.size.format == saved_as.name
+        assert size_layout(scenario_from(question)).checkpoint_layout.size.format == saved_as.name
     else:
         refused(question, f"checkpoint.mode must be {' or '.join(saved_as.modes)} with format {saved_as.name}")
 
 
 @each_format
-@pytest.mark.parametrize("framework", get_args(Framework))
-def test_a_format_belongs_to_its_frameworks_alone(saved_as: CheckpointFormat, framework: Framework) -> None:
+@pytest.mark.parametrize("framework", get_args(FrameworkName))
+def test_a_format_belongs_to_its_frameworks_alone(saved_as: CheckpointFormat, framework: FrameworkName) -> None:
     question = document(saved_as, framework, {})
     if framework in saved_as.frameworks:
-        assert sized(scenario_from(question)).laid_out.size.total_bytes > 0
+        assert size_layout(scenario_from(question)).checkpoint_layout.size.total_bytes > 0
     else:
         refused(question, f"checkpoint.format must be one of .* with framework {framework}")
 
@@ -223,7 +224,7 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
     "pipeline": {"parallelism": {"pipeline": 2}},
     "virtual_pipeline": {"parallelism": {"virtual_pipeline": 7}},
     "expert": {"parallelism": {"expert": 2, "data": 2}},
-    "expert_tensor": {"parallelism": {"tensor": 2, "expert_tensor": 1}},
+    "expert_tensor": {"parallelism": {"expert_tensor": 2, "data": 2}},
     "zero_stage": {"parallelism": {"zero_stage": 2}},
     "shard_group": {"parallelism": {"shard_group": 2, "data": 4}},
     "files_per_rank": {"checkpoint": {"files_per_rank": 2}},
@@ -238,18 +239,19 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
 @each_framework
 @pytest.mark.parametrize("field", get_args(FormatField))
 def test_a_field_that_a_format_does_not_take_is_refused(
-    saved_as: CheckpointFormat, framework: Framework, field: FormatField
+    saved_as: CheckpointFormat, framework: FrameworkName, field: FormatField
 ) -> None:
     given_fields = OWN_FIELDS[field]
     if field == "expert_tensor" and "tensor" in saved_as.takes:
         given_fields = {"parallelism": {"tensor": 2, "expert_tensor": 1, "data": 2}}
     if field == "virtual_pipeline" and "pipeline" in saved_as.takes:
-        given_fields = {"parallelism": {"virtual_pipeline": 4, "pipeline": 2, "loss_counts_as_layer": True}}
+        ends = {"embedding_counts_as_layer": False, "loss_counts_as_layer": True}
+        given_fields = {"parallelism": {"virtual_pipeline": 4, "pipeline": 2} | ends}
     checkpoint = {"format": saved_as.name} | given_fields.get("checkpoint", {})
     question = document(saved_as, framework, given_fields.get("parallelism", {}), checkpoint=checkpoint)
     question["training"] |= given_fields.get("training", {})
     if field in saved_as.takes:
-        assert sized(scenario_from(question)).laid_out.size.total_bytes > 0
+        assert size_layout(scenario_from(question)).checkpoint_layout.size.total_bytes > 0
     else:
         refused(question, rf"\.{field} (must .* with format {saved_as.name}|is a field of format).*: remove it")
 
@@ -257,15 +259,15 @@ def test_a_field_that_a_format_does_not_take_is_refused(
 def parts_of(question: dict[str, Any]) -> tuple[dict[PartName, PartSize], dict[str, RestoredPart]]:
     """The parts of a checkpoint, and of what a restart reads, without all that an answer has beside them."""
     scenario = scenario_from(question)
-    asked = sized(scenario)
-    return asked.laid_out.size.parts, evaluate(asked.demands, scenario.run_inputs).report.restore.parts
+    asked = size_layout(scenario)
+    return asked.checkpoint_layout.size.parts, evaluate(asked.workload, scenario.run_inputs).report.restore.parts
 
 
 @each_framework
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_a_checkpoint_is_read_into_another_layout_as_far_as_its_format_reshards(
-    saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
+    saved_as: CheckpointFormat, framework: FrameworkName, data: st.DataObject
 ) -> None:
     saved, other = data.draw(degrees(saved_as)), data.draw(degrees(saved_as))
     more_replicas = saved | {"data": 2 * saved["data"]}
@@ -277,11 +279,6 @@ def test_a_checkpoint_is_read_into_another_layout_as_far_as_its_format_reshards(
         refused(restored(saved_as, framework, saved, other), "checkpoint.restore_parallelism.tensor must equal")
     if saved_as.reshards == "nothing":
         refused(restored(saved_as, framework, saved, more_replicas), "checkpoint.restore_parallelism.data must equal")
-
-
-def test_every_framework_has_a_format_of_its_own() -> None:
-    for framework in get_args(Framework):
-        assert framework in FORMATS[FORMAT_OF_FRAMEWORK[framework]].frameworks
 
 
 def test_every_format_that_a_module_makes_is_in_the_registry() -> None:
@@ -307,7 +304,7 @@ def test_a_format_says_in_words_what_its_files_its_writers_and_its_source_are(sa
 
 
 def restored(
-    saved_as: CheckpointFormat, framework: Framework, saved: dict[str, Any], into: dict[str, Any]
+    saved_as: CheckpointFormat, framework: FrameworkName, saved: dict[str, Any], into: dict[str, Any]
 ) -> dict[str, Any]:
     return document(saved_as, framework, saved, checkpoint={"format": saved_as.name, "restore_parallelism": into})
 

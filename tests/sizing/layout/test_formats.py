@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS, formats_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import demands_anew, manifest_of, sized
+from sizing.sized_layout import manifest_of, size_layout, workload_anew
+from tests.examples import examples
 from tests.sizing.layout.worlds import MIXTURE, TIED, degrees
 from tests.sizing.layout.worlds import training as trained
 
@@ -31,7 +32,7 @@ def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None 
 
 @pytest.mark.parametrize("name", [each.name for each in formats_of("megatron") if each.name != "fsdp-dtensor"])
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_with_megatron_the_logical_bytes_are_14_per_parameter(name: str, data: st.DataObject) -> None:
     report = report_of(name, {"architecture": MIXTURE}, {"framework": "megatron"}, **data.draw(degrees(FORMATS[name])))
     assert report.checkpoint.logical_bytes == 14 * report.model.num_parameters
@@ -39,14 +40,14 @@ def test_with_megatron_the_logical_bytes_are_14_per_parameter(name: str, data: s
 
 @pytest.mark.parametrize("name", ["fsdp-sharded", "full", "fsdp-dtensor"])
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_with_fsdp_the_logical_bytes_are_12_per_parameter(name: str, data: st.DataObject) -> None:
     report = report_of(name, {"architecture": MIXTURE}, **data.draw(degrees(FORMATS[name])))
     assert report.checkpoint.logical_bytes == 12 * report.model.num_parameters
 
 
 @given(data=st.data(), zero_stage=st.sampled_from([None, 0, 1, 2, 3]))
-@settings(max_examples=50)
+@examples(50)
 def test_zero_3_alone_saves_no_weights_beside_the_master_copy(data: st.DataObject, zero_stage: int | None) -> None:
     drawn = data.draw(degrees(FORMATS["deepspeed"])) | {"zero_stage": zero_stage}
     report = report_of("deepspeed", {"architecture": MIXTURE}, **drawn)
@@ -458,7 +459,7 @@ def test_variants_share_evenly_what_is_dealt_whole(
 ) -> None:
     training = {"distributed_optimizer": is_distributed}
     scenario = scenario_from({"model": {"preset": preset}, "parallelism": degrees, "training": training})
-    dealt, even = sized(scenario).demands, demands_anew(scenario)
+    dealt, even = size_layout(scenario).workload, workload_anew(scenario)
     assert even.written_bytes == dealt.written_bytes
     assert even.write.num_streams == dealt.write.num_streams
 
@@ -530,12 +531,12 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         (
             {"checkpoint": {"format": "megatron-distributed-optimizer"}},
             "training.distributed_optimizer must be true with format megatron-distributed-optimizer, and the default is "
-            "no: set it (`--distributed-optimizer yes`), or use format megatron or torch-dist.",
+            "no: set it (`training.distributed_optimizer yes`), or use format megatron or torch-dist.",
         ),
         (
             {"checkpoint": {"format": "fsdp-dtensor"}, "training": {"distributed_optimizer": False}},
             "training.distributed_optimizer must be true with format fsdp-dtensor, got False: set it "
-            "(`--distributed-optimizer yes`), or use",
+            "(`training.distributed_optimizer yes`), or use",
         ),
         (
             {"checkpoint": {"format": "megatron"}, "training": {"distributed_optimizer": True}},

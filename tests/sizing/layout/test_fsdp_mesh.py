@@ -21,7 +21,8 @@ from sizing.layout.parallelism import Parallelism
 from sizing.model import TensorGroup
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from sizing.sized import saved_by_rank_of, sized
+from sizing.sized_layout import saved_by_rank_of, size_layout
+from tests.examples import spread
 from tests.sizing.layout.worlds import HYBRID, MIXTURE, TIED
 
 DENSE: dict[str, Any] = TIED | {"num_kv_heads": 4, "ffn_hidden_size": 48, "vocab_size": 96, "tied_embeddings": False}
@@ -60,19 +61,19 @@ def question(model: dict[str, Any], degrees: dict[str, Any]) -> dict[str, Any]:
     return {"model": model, "training": {"framework": "fsdp2"}, "parallelism": degrees}
 
 
-@pytest.mark.parametrize(("model", "degrees"), WORLDS)
-def test_each_rank_writes_what_the_planner_of_pytorch_gives_it(model: dict[str, Any], degrees: dict[str, Any]) -> None:
+@pytest.mark.parametrize("world", spread(WORLDS, by_default=[WORLDS[1], WORLDS[4], WORLDS[10], WORLDS[12]]))
+def test_each_rank_writes_what_the_planner_of_pytorch_gives_it(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """To the byte, but for tensors that tensor ranks repeat: these are dealt whole, which weighs in models so small."""
-    predicted, planned = written(question(model, degrees))
+    predicted, planned = written(question(*world))
     assert sum(predicted.values()) == sum(planned.rank_bytes.values())
     assert predicted.keys() == planned.rank_bytes.keys()
     for rank, num_bytes in planned.rank_bytes.items():
         assert predicted[rank] == pytest.approx(num_bytes, rel=0.03 if planned.has_repeated else 0), rank
 
 
-@pytest.mark.parametrize(("model", "degrees"), COPIES)
-def test_the_copies_of_a_shard_divide_the_writing_about_evenly(model: dict[str, Any], degrees: dict[str, Any]) -> None:
-    predicted, planned = written(question(model, degrees))
+@pytest.mark.parametrize("world", spread(COPIES, by_default=COPIES[2:]))
+def test_the_copies_of_a_shard_divide_the_writing_about_evenly(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    predicted, planned = written(question(*world))
     assert sum(predicted.values()) == sum(planned.rank_bytes.values())
     for rank, num_bytes in planned.rank_bytes.items():
         assert predicted[rank] == pytest.approx(num_bytes, rel=0.1), rank
@@ -128,7 +129,7 @@ def test_an_embedding_that_is_the_head_too_is_saved_by_both_stages() -> None:
 def test_experts_cut_over_some_of_the_tensor_ranks_must_divide_them() -> None:
     degrees = {"tensor": 4, "data": 3, "expert_tensor": 3}
     with pytest.raises(InvalidInput, match=r"expert_tensor must divide tensor 4 with format fsdp-sharded"):
-        sized(scenario_from(question({"architecture": EXPERTS}, degrees)))
+        size_layout(scenario_from(question({"architecture": EXPERTS}, degrees)))
 
 
 def test_a_shard_group_that_experts_do_not_divide_is_refused() -> None:
@@ -163,7 +164,7 @@ def written(document: dict[str, Any]) -> tuple[dict[int, int], Planned]:
     """By rank what is predicted, and what PyTorch plans from the plans of all ranks."""
     scenario = scenario_from(document)
     predicted = {saving.rank: saving.num_bytes for saving in saved_by_rank_of(scenario).ranks}
-    asked, degrees = sized(scenario), scenario.parallelism
+    asked, degrees = size_layout(scenario), scenario.parallelism
     split = LayerSplit.of(degrees, asked.model.num_layers)
     has_repeated, plans = False, []
     for stage, position in itertools.product(range(degrees.pipeline), range(degrees.ranks_per_stage)):

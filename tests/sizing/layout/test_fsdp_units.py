@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.layout.formats.fsdp_units import Parameter, shares_of
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import manifest_of
+from sizing.sized_layout import manifest_of
+from tests.examples import examples
 
 shapes = st.lists(
     st.one_of(
@@ -30,7 +31,7 @@ def _parameter(shape: tuple[int, ...]) -> Parameter:
     return Parameter(math.prod(shape), math.prod(shape[1:]), (math.prod(shape),))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(shapes=shapes, num_ranks=st.integers(1, 9))
 def test_shares_add_up_and_no_rank_has_more_than_whole_rows_need(shapes: list[tuple[int, ...]], num_ranks: int) -> None:
     shares = shares_of(tuple(map(_parameter, shapes)), num_ranks)
@@ -39,7 +40,7 @@ def test_shares_add_up_and_no_rank_has_more_than_whole_rows_need(shapes: list[tu
     assert ((shares.values == 0) == (shares.pieces == 0)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(shapes=shapes, num_ranks=st.integers(1, 9), data=st.data())
 def test_shares_of_what_other_tensor_ranks_save_are_empty(
     shapes: list[tuple[int, ...]], num_ranks: int, data: st.DataObject
@@ -63,7 +64,7 @@ def test_a_tensor_rank_may_save_nothing_of_a_unit() -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(shapes=shapes, num_ranks=st.integers(1, 9))
 def test_shares_are_those_of_the_library(shapes: list[tuple[int, ...]], num_ranks: int) -> None:
     torch = pytest.importorskip("torch")

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
-from sizing.layout.cells import cells_of
+from sizing.layout.holders import holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Axis
-from sizing.layout.placement import WriterPlacement, place_writers
+from sizing.layout.placement import StageBytes, WriterPlacement, max_node_bytes, place_writers
 from sizing.layout.stages import stage_spans
-from sizing.model.inventory import TensorGroup, inventory_of
+from sizing.model.inventory import TensorGroup, inventory_of, with_heads_cut
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from tests.examples import examples
 from tests.sizing.layout.brute_force import parameters_by_rank, writing_nodes
 
 UNEVEN = {
@@ -47,7 +50,7 @@ def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     num_layers = draw(st.integers(1, 9))
     architecture = {
         "family": family,
-        "hidden_size": heads * draw(st.sampled_from([1, 2, 4])),
+        "hidden_size": heads * draw(st.sampled_from([12, 24])),
         "num_layers": num_layers,
         "num_attention_heads": heads,
         "num_kv_heads": kv_heads,
@@ -79,14 +82,14 @@ PIPELINE_BEFORE_DATA: tuple[Axis, ...] = ("tensor", "context", "expert", "pipeli
 
 
 @given(small_worlds())
-@settings(max_examples=150)
+@examples(150)
 def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
     architecture, degrees = world
     scenario = scenario_from(
         {"model": {"architecture": architecture}, "parallelism": degrees, "checkpoint": {"format": "megatron"}}
     )
     assert scenario.model.architecture is not None
-    inventory = inventory_of(scenario.model.architecture)
+    inventory = with_heads_cut(inventory_of(scenario.model.architecture))
     expected = parameters_by_rank(inventory, scenario.parallelism, architecture["num_layers"])
     classes = answer(scenario).layout.rank_classes
     found = sorted(c.bytes_per_rank for c in classes for _ in range(c.num_ranks))
@@ -94,7 +97,7 @@ def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, A
 
 
 @given(st.integers(1, 10**6), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 7]))
-@settings(max_examples=200)
+@examples(200)
 def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: int, pipeline: int, data: int) -> None:
     count = max(count, tensor * pipeline)
     report = report_of({"num_parameters": count}, tensor=tensor, pipeline=pipeline, data=data)
@@ -112,7 +115,7 @@ def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: in
     st.sampled_from([1, 3, 4, 8, 16]),
     st.just(DEFAULT_RANK_ORDER) | st.permutations(DEFAULT_RANK_ORDER),
 )
-@settings(max_examples=400)
+@examples(400)
 def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
     tensor: int, pipeline: int, data: int, context: int, gpus_per_node: int, order: Sequence[Axis]
 ) -> None:
@@ -121,6 +124,38 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
     nodes = writing_nodes(parallelism, gpus_per_node)
     expected = WriterPlacement(len(nodes), max(nodes.values()))
     assert place_writers(parallelism, writers_per_stage=tensor, gpus_per_node=gpus_per_node) == expected
+
+
+@given(
+    st.sampled_from([1, 2, 3, 8]),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.sampled_from([1, 3, 4, 8, 16]),
+    st.just(DEFAULT_RANK_ORDER) | st.permutations(DEFAULT_RANK_ORDER),
+    st.data(),
+)
+@examples(300)
+def test_the_fullest_node_writes_what_a_walk_over_all_ranks_finds(
+    tensor: int, pipeline: int, data: int, gpus_per_node: int, order: Sequence[Axis], drawn: st.DataObject
+) -> None:
+    """Ranges of equal stages, in which some ranks write and no two the same."""
+    degrees = {"tensor": tensor, "pipeline": pipeline, "data": data}
+    parallelism = Parallelism.model_validate(degrees | {"rank_order": order})
+    cuts = drawn.draw(st.sets(st.integers(1, pipeline - 1), max_size=3)) if pipeline > 1 else set()
+    edges = [0, *sorted(cuts), pipeline]
+    numbers = st.lists(st.integers(0, parallelism.ranks_per_stage - 1), min_size=1, unique=True)
+    written, nodes = [], [0] * parallelism.num_gpus
+    for stages in map(range, edges[:-1], edges[1:]):
+        writing = drawn.draw(numbers)
+        sizes = drawn.draw(st.lists(st.integers(1, 99), min_size=len(writing), max_size=len(writing)))
+        written.append(StageBytes(stages, np.array(writing), np.array(sizes)))
+        for stage in stages:
+            for number, size in zip(writing, sizes, strict=True):
+                replica, tensor_rank = divmod(number, tensor)
+                rank = parallelism.rank_of(tensor=tensor_rank, replica=replica, stage=stage)
+                nodes[rank // gpus_per_node] += size
+    found = max_node_bytes(parallelism, written, gpus_per_node=gpus_per_node, max_writers_per_node=gpus_per_node)
+    assert found == max(nodes)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +194,33 @@ def test_tensor_groups_of_some_layers_stand_on_the_stages_of_those_layers() -> N
     parallelism = Parallelism(tensor=2, pipeline=4)
     spans = stage_spans(inventory, parallelism, num_layers=10)
     expected = parameters_by_rank(inventory, parallelism, 10)
-    cells = cells_of(spans, parallelism, ())
-    assert sorted(c.dense.parameters for c in cells for _ in range(c.num_ranks)) == sorted(expected.values())
+    holders = holder_classes(spans, parallelism, ())
+    assert sorted(c.dense.parameters for c in holders for _ in range(c.num_ranks)) == sorted(expected.values())
 
 
-def test_key_value_heads_fewer_than_tensor_ranks_are_copied_and_counted_as_such() -> None:
-    report = report_of({"architecture": UNEVEN}, tensor=6)
+@pytest.mark.parametrize(
+    ("framework", "saved_as", "num_copies"), [("megatron", "megatron", 1), ("deepspeed", "deepspeed", 2)]
+)
+def test_key_value_heads_fewer_than_tensor_ranks_are_cut_or_copied_as_the_framework_does(
+    framework: str, saved_as: str, num_copies: int
+) -> None:
+    report = answer(
+        {
+            "model": {"architecture": UNEVEN | {"head_dim": 12}},
+            "training": {"framework": framework},
+            "parallelism": {"tensor": 6},
+            "checkpoint": {"format": saved_as},
+        }
+    )
     copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
-    assert copies["attention.key_value"] == 2
+    assert copies.get("attention.key_value", 1) == num_copies
     assert copies["norm"] == 6
     assert "embedding" not in copies
+
+
+def test_ranks_that_share_a_head_have_as_many_rows_of_it() -> None:
+    with pytest.raises(InvalidInput, match=r"parallelism.tensor must divide the rows of attention.key_value, 42"):
+        report_of({"architecture": UNEVEN | {"head_dim": 7}}, tensor=12)
 
 
 def test_a_tied_embedding_stands_on_both_ends_of_a_pipeline() -> None:
@@ -207,7 +259,7 @@ def test_the_rank_order_decides_how_many_nodes_write(order: tuple[Axis, ...], nu
 
 
 @given(st.sampled_from([1, 2]), st.integers(1, 4), st.sampled_from([1, 2, 4]), st.integers(1, 3))
-@settings(max_examples=60)
+@examples(60)
 def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
     tensor: int, pipeline: int, expert: int, replicas: int
 ) -> None:

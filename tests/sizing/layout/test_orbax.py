@@ -52,6 +52,20 @@ def bytes_of_ranks(report: SizingReport) -> list[int]:
     ]
 
 
+def test_maxtext_on_gb200_stalls_for_a_copy_at_the_middle_of_its_range() -> None:
+    """12 bytes of 8,030,261,248 parameters over 64 GPUs, at 47 % of the 225 GB/s of NVLink-C2C that each has."""
+    asked = {
+        "model": {"preset": "llama-3.1-8b"},
+        "training": {"framework": "maxtext"},
+        "parallelism": {"data": 64},
+        "cluster": {"node": "dgx-gb200"},
+        "storage": {"profile": {"write_bytes_per_second": "100 GB/s"}},
+    }
+    found = answer(asked).write
+    assert found is not None
+    assert found.stall_seconds == pytest.approx(12 * 8_030_261_248 / 64 / (0.47 * 225e9), rel=0.005)
+
+
 def test_maxtext_saves_fp32_weights_and_moments_asynchronously() -> None:
     report = sized(data=4)
     assert report.checkpoint.bytes_per_parameter == 12

@@ -8,7 +8,7 @@ import pytest
 
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of
+from sizing.sized_layout import manifest_of
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,40 @@ def test_optimizer_files_of_zero_are_named_for_bf16_alone(precision: str, begins
     optimizer = {name for name in names if name.endswith("_optim_states.pt")}
     assert len(optimizer) == 2
     assert {name[: len(begins)] for name in optimizer} == {begins}
+
+
+def test_a_manifest_of_observed_bytes_has_them_by_class_and_by_file() -> None:
+    """Eight GPUs whose checkpoint was seen to have 50 GB; each file and each class is rounded to a byte."""
+    scenario = scenario_from(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "parallelism": {"tensor": 4, "data": 2},
+            "checkpoint": {"observed_bytes": 50_000_000_000},
+        }
+    )
+    classes = answer(scenario).layout.rank_classes
+    files = list(manifest_of(scenario))
+    assert sum(each.num_ranks * each.bytes_per_rank for each in classes) == pytest.approx(50e9, abs=8)
+    assert sum(row.bytes for row in files) == pytest.approx(50e9, abs=8)
+
+
+NORMS = 65 * 4096
+STATISTICS = (32 * 7 + 2) * 4096
+"""Of Llama 3.1 8B cut over tensor ranks: the side of each matrix that is not cut has 4,096 rows or columns."""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "copied_once"),
+    [("adam-8bit", NORMS * (2 + 4 + 2 + 2 * 4 / 256)), ("adafactor", NORMS * (2 + 4 + 4) + STATISTICS * 4)],
+)
+def test_what_is_replicated_is_named_whatever_the_optimizer_keeps(optimizer: str, copied_once: float) -> None:
+    """Four tensor ranks hold whole norms; 8-bit moments have a scale for 256 of them, Adafactor factors of shards."""
+    scenario = {
+        "model": {"preset": "llama-3.1-8b"},
+        "parallelism": {"tensor": 4, "data": 2},
+        "training": {"framework": "megatron", "optimizer": optimizer},
+        "checkpoint": {"format": "megatron"},
+    }
+    size = answer(scenario_from(scenario)).checkpoint
+    assert size.replicated_bytes == 3 * copied_once
+    assert sum(row.replicated_bytes for row in size.replicated) == size.replicated_bytes

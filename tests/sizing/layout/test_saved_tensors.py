@@ -6,13 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.layout.formats import FORMATS
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import manifest_of, saved_by_rank_of
+from sizing.sized_layout import manifest_of, saved_by_rank_of
+from tests.examples import examples
 from tests.sizing.layout.worlds import MIXTURE, degrees, training
 
 
@@ -48,7 +49,7 @@ def test_the_tensors_of_a_rank_have_the_bytes_of_its_files(optimizer: str, shard
 
 @pytest.mark.parametrize("name", ["megatron", "full"])
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_a_whole_tensor_is_counted_as_the_container_counts_it(name: str, data: st.DataObject) -> None:
     saved = saved_by_rank_of(scenario_of(name, data.draw(degrees(FORMATS[name]))))
     for saving in saved.ranks:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.layout.cells import unique_content, unique_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import File, Plan, WriterClass
-from sizing.layout.formats.base import CheckpointFormat, RankShare
-from sizing.layout.formats.readers import Readers, every_replica
+from sizing.layout.files import File, Plan, SavingRank, WriterClass
+from sizing.layout.formats.base import CheckpointFormat, RankShare, Readers, every_replica
+from sizing.layout.holders import unique_content, unique_shards
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.layout.saving_ranks import SavingRank
 from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName

@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from sizing.frameworks import FRAMEWORKS
 from sizing.layout.formats import CheckpointFormat
-from sizing.layout.framework_defaults import KEEPS_HEADS_ONCE
 from sizing.state.optimizers import Optimizer
-from sizing.state.training import Framework
+from sizing.state.training import FrameworkName
 
 MIXTURE: dict[str, Any] = {
     "family": "deepseek",
@@ -71,8 +71,8 @@ STAGES: list[dict[str, Any]] = [
 ]
 VIRTUAL_STAGES: list[dict[str, Any]] = [
     {"pipeline": 3, "virtual_pipeline": 3},
-    {"pipeline": 4, "virtual_pipeline": 2, "embedding_counts_as_layer": True},
-    {"pipeline": 2, "virtual_pipeline": 4, "loss_counts_as_layer": True},
+    {"pipeline": 4, "virtual_pipeline": 2, "embedding_counts_as_layer": True, "loss_counts_as_layer": False},
+    {"pipeline": 2, "virtual_pipeline": 4, "embedding_counts_as_layer": False, "loss_counts_as_layer": True},
     {"pipeline": 2, "virtual_pipeline": 2, "layers_per_stage": [3, 1, 0, 3]},
 ]
 """Ways to deal seven layers over stages that are not alike."""
@@ -82,7 +82,7 @@ DIVISORS = (1, 2, 3, 4, 6, 8)
 
 
 def document(
-    saved_as: CheckpointFormat, framework: Framework, degrees: dict[str, Any], **blocks: Any
+    saved_as: CheckpointFormat, framework: FrameworkName, degrees: dict[str, Any], **blocks: Any
 ) -> dict[str, Any]:
     """A scenario in that format."""
     return {
@@ -93,20 +93,20 @@ def document(
     } | blocks
 
 
-def training(saved_as: CheckpointFormat, framework: Framework, **fields: Any) -> dict[str, Any]:
+def training(saved_as: CheckpointFormat, framework: FrameworkName, **fields: Any) -> dict[str, Any]:
     """How the framework trains what the format can save."""
     needed = {"distributed_optimizer": True} if saved_as.needs_distributed_optimizer else {}
     return {"framework": framework} | fields | needed
 
 
 @st.composite
-def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework) -> dict[str, Any]:
+def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: FrameworkName) -> dict[str, Any]:
     """Scenarios in that format, of three models, any optimizer and nodes of some sizes."""
     model = draw(st.sampled_from([{"architecture": MIXTURE}, {"architecture": TIED}, {"huggingface_config": HYBRID}]))
     checkpoint: dict[str, Any] = {"format": saved_as.name}
     if "files_per_rank" in saved_as.takes:
         checkpoint["files_per_rank"] = draw(st.sampled_from([None, 1, 2]))
-    few_heads = model != {"architecture": MIXTURE} and framework in KEEPS_HEADS_ONCE
+    few_heads = model != {"architecture": MIXTURE} and FRAMEWORKS[framework].key_value_heads == "once"
     is_distributed = "distributed_optimizer" in saved_as.takes and draw(st.booleans())
     if "optimizer_sharding" in saved_as.takes and is_distributed:
         checkpoint["optimizer_sharding"] = draw(st.sampled_from([None, "dp-reshardable", "fully-reshardable"]))

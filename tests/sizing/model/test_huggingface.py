@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
@@ -13,6 +13,7 @@ from sizing.model import Architecture, num_parameters
 from sizing.model.huggingface import config_classes, model_from
 from sizing.model.inventory import inventory_of
 from sizing.report import answer
+from tests.examples import examples
 
 MODEL_TYPES = sorted(config_classes().keys() - {"kimi_k2"})
 """Those that transformers knows; kimi_k2 is a deepseek_v3 under another name."""
@@ -136,7 +137,7 @@ def configs(draw: st.DrawFn) -> transformers.PreTrainedConfig:
 
 
 @given(configs())
-@settings(max_examples=250)
+@examples(250)
 def test_random_configs_count_what_transformers_builds(config: transformers.PreTrainedConfig) -> None:
     assert counted(config.to_dict()) == built(config)
 
@@ -171,13 +172,16 @@ def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str
             {"model_type": "phi3small"},
             "huggingface_config.model_type must be a model_type that is counted here, got 'phi3small': "
             "the nearest of 131 are phi3; "
-            "list its tensors with `ckpt-size tensors --hf-config config.json --output model.json` on a machine with the "
+            "list its tensors in model.tensors, as transformers builds them on a machine with the "
             "extra hf, or give model.architecture, or model.num_parameters where only a count is known.",
         ),
-        ({"model_type": "zzz"}, "got 'zzz': none of 131 is like it; list its tensors with `ckpt-size tensors"),
+        (
+            {"model_type": "zzz"},
+            "got 'zzz': none of 131 is like it; list its tensors in model.tensors, as transformers",
+        ),
         (
             {"model_type": "rwkv"},
-            "got 'rwkv': its models have recurrent cells; list its tensors with `ckpt-size tensors --hf-config config.json",
+            "got 'rwkv': its models have recurrent cells; list its tensors in model.tensors, as transformers builds them",
         ),
         ({"model_type": None}, "huggingface_config.model_type must be text: give the whole config.json"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "must be ['LlamaForCausalLM']"),

@@ -1,6 +1,7 @@
 """Every model_type counts what transformers builds: recorded, and asked again in the long test."""
 
 import contextlib
+import copy
 import json
 import random
 import re
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
@@ -18,11 +20,12 @@ from sizing.layout import Parallelism
 from sizing.layout.stages import stage_spans
 from sizing.model import Architecture, from_module, num_parameters
 from sizing.model.composed import Composition, uncounted_types
-from sizing.model.composed.expressions import evaluated
-from sizing.model.composed.model_types import defaults
+from sizing.model.composed.expressions import evaluate
+from sizing.model.composed.model_types import defaults, towers
 from sizing.model.huggingface import known_model_types, model_from
 from sizing.model.inventory import Inventory, inventory_of
 from sizing.model.model import resolve
+from tests.examples import examples, spread
 from tests.sizing.model.transformers_oracle import (
     GOLDEN,
     TENSORS,
@@ -112,6 +115,48 @@ def test_a_text_config_is_counted_as_the_language_model(model_type: str) -> None
     assert num_parameters(inventory_from(config.to_dict())) == built(config).num_parameters
 
 
+WITH_TEXT = {
+    "gemma3": "gemma3_text",
+    "idefics3": "llama",
+    "internvl": "qwen2",
+    "llama4": "llama4_text",
+    "llava": "llama",
+    "llava_next": "llama",
+    "mistral3": "mistral",
+    "paligemma": "gemma",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "smolvlm": "llama",
+}
+
+
+TIES = [(True, False), (False, True), (None, True), (None, False), (True, True), (False, False)]
+"""What stands outside of the text_config, and inside."""
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside"), [*TIES[:4], *(pytest.param(*tie, marks=pytest.mark.long) for tie in TIES[4:])]
+)
+@pytest.mark.parametrize("whole", spread(WITH_TEXT, by_default=["llava", *list(WITH_TEXT)[::5]]))
+def test_embeddings_are_tied_as_transformers_ties_them(whole: str, outside: bool | None, inside: bool) -> None:
+    """What stands outside of the text_config decides, else the class of the whole; that of llava takes the text's."""
+    text: dict[str, Any] = {"model_type": WITH_TEXT[whole], "num_hidden_layers": 2, "tie_word_embeddings": inside}
+    stated: dict[str, Any] = {"text_config": text} | ({} if outside is None else {"tie_word_embeddings": outside})
+    auto: Any = transformers.AutoModelForImageTextToText
+    with torch.device("meta"):
+        built_whole = auto.from_config(transformers.CONFIG_MAPPING[whole](**copy.deepcopy(stated)))
+    language = {
+        id(parameter): parameter.numel()
+        for name, parameter in built_whole.named_parameters()
+        if any(part in name for part in ("language_model", "text_model", "lm_head")) and "vision" not in name
+    }
+    config = transformers.CONFIG_MAPPING[WITH_TEXT[whole]](**text).to_dict()
+    found = inventory_from(stated | {"model_type": whole, "text_config": config | text})
+    assert num_parameters(found) == sum(language.values())
+
+
 GEMMA_3_4B = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
 GEMMA_3_27B = {
     "head_dim": 128,
@@ -157,7 +202,7 @@ def test_patterns_of_layers_and_switches_count_what_transformers_builds(
 
 
 def test_defaults_are_those_of_the_configuration_classes() -> None:
-    assert list(defaults()) == types_with_defaults()
+    assert list(defaults()) == [*types_with_defaults(), *towers().tower]
     for model_type in types_with_defaults():
         assert defaults()[model_type].model_dump(mode="json") == defaults_of(model_type), model_type
 
@@ -216,13 +261,13 @@ def test_what_would_be_counted_wrong_is_refused() -> None:
 
 
 def test_an_expression_takes_numbers_only_into_arithmetic() -> None:
-    assert evaluated("2 * a if a in (3, 4) else each(b, 1) - len(b)", {"a": 5, "b": [7, 9]}.__getitem__) == 7
+    assert evaluate("2 * a if a in (3, 4) else each(b, 1) - len(b)", {"a": 5, "b": [7, 9]}.__getitem__) == 7
     for text in ("a * b", "a + 1", "b // 0", "b[5]", "max(a, b)"):
         with pytest.raises((TypeError, LookupError, ArithmeticError)):
-            evaluated(text, {"a": "text", "b": 3}.__getitem__)
+            evaluate(text, {"a": "text", "b": 3}.__getitem__)
 
 
-@pytest.mark.long(minutes=4)
+@pytest.mark.exhaustive(minutes=4)
 def test_transformers_builds_what_is_counted_of_all_its_types_and_of_500_varied_configs() -> None:
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
     exact = [model_type for model_type in causal_types() if _builds_as_counted(model_type)]
@@ -266,7 +311,7 @@ def _counts_a_change(model_type: str, drawn: random.Random) -> bool:
     return True
 
 
-@pytest.mark.long(minutes=4)
+@pytest.mark.exhaustive(minutes=4)
 def test_transformers_builds_the_recorded_lists_of_all_its_types() -> None:
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
     recorded = json.loads(TENSORS.read_text(encoding="utf-8"))["types"]
@@ -283,7 +328,7 @@ VALUES = JSON | st.lists(JSON, max_size=4) | st.dictionaries(st.text(max_size=3)
 
 
 @given(st.sampled_from(sorted(RECORDED)), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_no_value_of_a_field_gets_more_than_a_sentence(model_type: str, data: st.DataObject) -> None:
     config = RECORDED[model_type]["config"]
     name = data.draw(st.sampled_from(sorted(config.keys() - {"model_type"})))

@@ -9,6 +9,7 @@ from sizing.model import catalog, num_parameters
 from sizing.model.model import routed_parameters
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from tests.examples import spread
 from tests.sizing.model.test_model_types import RECORDED
 
 KIMI = {"num_parameters": "1T", "num_active_parameters": "32B", "num_experts": 384}
@@ -114,11 +115,18 @@ def test_a_family_says_whether_the_head_is_tied() -> None:
 def test_what_a_config_describes_beside_the_counted_model_is_said() -> None:
     text = RECORDED["gemma3_text"]["config"]
     whole = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 1152}}
-    report = report_of({"huggingface_config": whole})
-    assert report.model.num_parameters == RECORDED["gemma3_text"]["num_parameters"]
-    (said,) = [a for a in report.assumptions if a.field == "model.huggingface_config"]
-    assert said.value == "gemma3_text"
-    assert said.reason == "the language model of text_config alone; vision_config not counted"
+    alone = report_of({"huggingface_config": whole, "language_model_only": True})
+    assert alone.model.num_parameters == RECORDED["gemma3_text"]["num_parameters"]
+    unknown = report_of({"huggingface_config": whole | {"vision_config": {"model_type": "of_tomorrow"}}})
+    for report in (alone, unknown):
+        (said,) = [a for a in report.assumptions if a.field == "model.huggingface_config"]
+        assert said.value == "gemma3_text"
+        assert said.reason == "the language model of text_config alone; vision_config not counted"
+    counted = report_of({"huggingface_config": whole})
+    (said,) = [a for a in counted.assumptions if a.field == "model.huggingface_config"]
+    assert (
+        f" and {counted.model.num_parameters - alone.model.num_parameters:,} parameters of vision_conf" in said.reason
+    )
     text = {"model_type": "llama", "vocab_size": 32064, "num_key_value_heads": None}
     fields = assumed(report_of({"huggingface_config": {"model_type": "llava", "text_config": text}}))
     filled = {name.rpartition(".")[2]: value for name, value in fields.items() if ".text_config." in name}
@@ -131,6 +139,53 @@ def test_what_a_config_describes_beside_the_counted_model_is_said() -> None:
     modules = RECORDED["minimax_m2"]["config"] | {"num_mtp_modules": 3}
     (said,) = [a for a in report_of({"huggingface_config": modules}).assumptions if a.field.endswith("num_mtp_modules")]
     assert said.reason.startswith("multi-token-prediction modules are not counted, as transformers leaves them out")
+
+
+def test_what_is_not_counted_is_warned_of_with_the_way_that_counts_it() -> None:
+    text = RECORDED["gemma3_text"]["config"]
+    whole = {"model_type": "gemma3", "text_config": text, "vision_config": {"model_type": "of_tomorrow"}}
+    modules = RECORDED["minimax_m2"]["config"] | {"num_mtp_modules": 3}
+    said = [report_of({"huggingface_config": config}).warnings for config in (whole, modules, text)]
+    beside, predicting, nothing = ([each for each in warnings if "Not counted" in each] for warnings in said)
+    assert beside[0].startswith("Not counted of the model: its vision part and what projects into the language model.")
+    assert beside[0].endswith("list the tensors that transformers builds of it in model.tensors")
+    assert predicting[0].startswith("Not counted of the model: its modules for multi-token prediction")
+    assert nothing == []
+
+
+def test_a_preset_whose_source_is_not_whole_leaves_something_out() -> None:
+    assert all(entry.leaves_out for entry in catalog().values() if "without its" in entry.source)
+
+
+PARTIAL = [preset for preset in sorted(catalog()) if catalog()[preset].leaves_out is not None]
+WHOLE = [preset for preset in sorted(catalog()) if preset not in PARTIAL]
+
+
+@pytest.mark.parametrize("preset", spread(sorted(catalog()), by_default=[*PARTIAL[::4], *WHOLE[::24]]))
+def test_a_preset_that_is_not_the_whole_published_model_says_so_on_the_first_screen(preset: str) -> None:
+    entry = catalog()[preset]
+    warnings = [each for each in report_of({"preset": preset}).warnings if "Not counted of the published" in each]
+    assert len(warnings) == (entry.leaves_out is not None)
+
+
+@pytest.mark.parametrize(
+    ("preset", "language_model"),
+    [("gemma-3-4b", 3_880_263_168), ("gemma-3-12b", 11_766_034_176), ("gemma-3-27b", 27_009_346_304)],
+)
+def test_a_preset_with_a_vision_tower_is_the_whole_published_model(preset: str, language_model: int) -> None:
+    """The hub counts the whole, llama.cpp the language model alone, which a scenario of former versions keeps."""
+    whole, alone = report_of({"preset": preset}), report_of({"preset": preset, "language_model_only": True})
+    assert whole.model.num_parameters == catalog()[preset].num_parameters
+    assert alone.model.num_parameters == language_model
+    assert not [each for report in (whole, alone) for each in report.warnings if "Not counted" in each]
+    (former,) = [
+        row
+        for row in answer({"schema_version": 3, "model": {"preset": preset}}).assumptions
+        if row.field == "model.language_model_only"
+    ]
+    assert (former.value, former.reason) == (True, "default of schema version 3")
+    then = answer({"schema_version": 3, "model": {"preset": preset}})
+    assert then.model.num_parameters == language_model
 
 
 @pytest.mark.parametrize(("modules", "are"), [(None, "are not counted"), (0, "are not counted"), (2, "are counted, ")])
@@ -208,11 +263,12 @@ def test_a_padded_vocabulary_pads_the_embedding() -> None:
 def test_activations_of_composed_models_follow_the_same_formulas() -> None:
     """GPT-OSS-20B: 4 of its experts, gated, 64 heads of 64 in 8 groups, without sequence or tensor parallelism.
 
-    Megatron-LM weighs an expert's result in its activation, so that each keeps its input and three tensors within.
+    Megatron-LM weighs an expert's result in its activation, so that each keeps its input and three tensors within, of
+    which recomputation of moe-act computes the activation again; that of layernorm the outputs of both norms.
     """
-    batch = {"micro_batch_size": 1, "sequence_length": 1024, "recomputation": "selective"}
+    batch = {"micro_batch_size": 1, "sequence_length": 1024, "recompute_modules": ["layernorm", "moe_act"]}
     report = report_of({"preset": "gpt-oss-20b"}, training=batch)
-    values = 4 * 2880 + 2 * 64 * (64 + 8) + 4 * (3 * 2880 + 2880)
+    values = 2 * 2880 + 2 * 64 * (64 + 8) + 4 * (2 * 2880 + 2880)
     head = 2 * 2 * 2880 + 4 * 201_088
     assert report.training.activation_bytes == 1024 * (24 * 2 * values + head)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
-from sizing.layout.cells import cells_of
+from sizing.layout.holders import holder_classes
 from sizing.layout.stages import stage_spans
 from sizing.model import Architecture, Model, catalog, from_module
 from sizing.model.huggingface import model_from
@@ -23,7 +23,7 @@ from sizing.model.listed.name_patterns import name_in_two
 from sizing.model.model import ResolvedModel, resolve
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of
+from sizing.sized_layout import manifest_of
 
 HERE = Path(__file__).parent
 LISTS: dict[str, Any] = json.loads((HERE / "transformers_tensors.json").read_text(encoding="utf-8"))["types"]
@@ -88,8 +88,8 @@ def built_in(model_type: str) -> tuple[Inventory, int]:
 def held(inventory: Inventory, num_layers: int, parallelism: Parallelism) -> list[tuple[int, int]]:
     """Parameters of every rank of a replica, dense and of experts."""
     spans = stage_spans(inventory, parallelism, num_layers=num_layers)
-    cells = cells_of(spans, parallelism, ())
-    return [(cell.dense.parameters, cell.expert.parameters) for cell in cells for _ in range(cell.num_ranks)]
+    holders = holder_classes(spans, parallelism, ())
+    return [(holder.dense.parameters, holder.expert.parameters) for holder in holders for _ in range(holder.num_ranks)]
 
 
 def fits(inventory: Inventory, tensor: int) -> bool:

@@ -25,8 +25,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from sizing.model import from_module
 from sizing.model.composed import model_types as rows
 from sizing.model.composed.expressions import names_in
-from sizing.model.composed.model_types import Expression, ModelType, model_types
-from sizing.model.huggingface import ConfigClass, config_classes, known_model_types
+from sizing.model.composed.model_types import Expression, ModelType, model_types, towers
+from sizing.model.huggingface import READ_AS, ConfigClass, config_classes, known_model_types
 
 GOLDEN = Path(__file__).with_name("transformers_golden.json")
 TENSORS = Path(__file__).with_name("transformers_tensors.json")
@@ -140,8 +140,8 @@ def defaults_of(model_type: str) -> dict[str, Any]:
     """The row of a model_type in `defaults.json`."""
     kind = type(config_of(model_type))
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    if model_type in config_classes():
-        return _defaults_of_architecture(config_classes()[model_type], fields)
+    if (known := READ_AS.get(model_type, model_type)) in config_classes():
+        return _defaults_of_architecture(config_classes()[known], fields)
     other_names = dict(kind.attribute_map or {})
     fields |= {same: fields[name] for name, same in other_names.items() if name in fields and same not in fields}
     values = model_types()[model_type].values
@@ -168,8 +168,22 @@ def _defaults_of_architecture(kind: ConfigClass, fields: Mapping[str, dataclasse
 
 
 def types_with_defaults() -> list[str]:
-    """The model_types of `defaults.json`: those that are known here and that transformers has."""
-    return [name for name in known_model_types() if name in transformers.CONFIG_MAPPING]
+    """The model_types of `defaults.json`: those that are read here, by themselves or as another, and transformers has."""
+    return [name for name in sorted({*known_model_types(), *READ_AS}) if name in transformers.CONFIG_MAPPING]
+
+
+def defaults_of_tower(model_type: str) -> dict[str, Any]:
+    """The row of a vision tower in `defaults.json`: its class has a default of all that is read."""
+    row = towers().tower[model_type]
+    read = {name for expression in _expressions(row) for name in _read(expression, row.values)}
+    projectors = (expression for whole in towers().whole.values() for t in whole.outside for expression in t.shape)
+    read |= {name for expression in projectors for name in _read(expression, row.values)}
+    config = transformers.AutoConfig.for_model(model_type)
+    return {
+        "required": {},
+        "values": {name: value for name, value in sorted(config.to_dict().items()) if name in read},
+        "other_names": {name: same for name, same in sorted((config.attribute_map or {}).items()) if same in read},
+    }
 
 
 def golden_of(model_type: str) -> dict[str, Any]:
@@ -221,6 +235,10 @@ def _write(path: Path, types: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
-    _write(DEFAULTS, {name: defaults_of(name) for name in types_with_defaults()})
+    _write(
+        DEFAULTS,
+        {name: defaults_of(name) for name in types_with_defaults()}
+        | {name: defaults_of_tower(name) for name in towers().tower},
+    )
     _write(GOLDEN, {name: golden_of(name) for name in known_model_types() if name in causal_types()})
     _write(TENSORS, {name: tensors_of(name) for name in buildable_types()})

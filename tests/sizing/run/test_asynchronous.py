@@ -12,7 +12,7 @@ from sizing.report import answer
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import ASYNC, NVME, document, report, tiered, write_of
 
 BYTES = 14 * 405_853_388_800
@@ -184,7 +184,7 @@ def test_a_sweep_over_budgets_gives_what_each_gives_alone() -> None:
     scenario = scenario_from(marin(staging_bytes=1))
     budgets = np.array([1.0, 2.0**33, 2.0**37, 1e12])
     inputs = with_arrays(scenario, {"checkpoint.staging_bytes": budgets}).run_inputs
-    write = evaluate(sized(scenario).demands, inputs).report.write
+    write = evaluate(size_layout(scenario).workload, inputs).report.write
     alone = [write_of(report(marin(staging_bytes=int(budget)))).stall_seconds for budget in budgets]
     assert write is not None
     assert np.asarray(write.stall_seconds).tolist() == pytest.approx(alone)
@@ -333,3 +333,14 @@ def test_a_scenario_of_before_copies_at_line_rate_and_plans_in_no_time() -> None
     assumed = {each.field: each.reason for each in found.assumptions}
     assert "real copies are slower" in assumed["storage.profile.device_to_host_bytes_per_second"]
     assert "storage.profile.planning_seconds_per_rank" not in assumed
+
+
+@pytest.mark.parametrize(("cached", "share"), [(True, 1.5 / 90), (False, 1.0), (None, (1 + 1.5 / 90) / 2)])
+def test_whoever_says_whether_plans_are_cached_has_no_guess_of_them(cached: bool | None, share: float) -> None:
+    """1.5 of 90 s were left with cached plans; who does not say it has the middle."""
+    given = {} if cached is None else {"cached_plans": cached}
+    found = report(ASYNC, parallelism=OF_256, storage={"profile": PLANNED}, checkpoint=ASYNC["checkpoint"] | given)
+    (planning,) = [limit.seconds for limit in write_of(found).limits if limit.resource == "planning"]
+    assert planning == pytest.approx(256 * UNCACHED * share)
+    guessed = "storage.profile.planning_seconds_per_rank" in {guess.field for guess in found.guesses}
+    assert guessed is (cached is None)

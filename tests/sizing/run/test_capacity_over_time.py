@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.decisions.decision import decide
-from sizing.explore.decisions.decision_request import REFERENCE_DECISION
+from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.registry import DECIDE
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO
 
@@ -44,7 +44,7 @@ def test_an_offer_is_full_when_the_ledger_says(offered: float | None, days: floa
     request = copy.deepcopy(REFERENCE_DECISION) | {"chooses_interval": False, "settings": {}}
     request["workloads"][0]["scenario"]["retention"] = KEPT
     request["offers"] = [request["offers"][0] | ({"capacity_bytes": offered} if offered else {})]
-    workload = decide(request).offers[0].workloads[0]
+    workload = DECIDE.answer(request).offers[0].workloads[0]
     if days is None:
         assert workload.capacity_full_seconds is None
     else:

@@ -11,14 +11,15 @@ from sizing.errors import InvalidInput
 from sizing.report import answer
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.evaluation import evaluate
+from sizing.run.failure_process import shares_of
 from sizing.run.failures import Reliability
-from sizing.run.goodput.levels import Level, exposed_drain_seconds
-from sizing.run.goodput.multilevel import multilevel_goodput_fraction
-from sizing.run.goodput.shares import shares_of
-from sizing.run.simulation.monte_carlo import simulate
-from sizing.run.tiers.drains import outlived_fraction, share_of_outlived
+from sizing.run.goodput import multilevel_goodput_fraction
+from sizing.run.levels import Level, exposed_drain_seconds
+from sizing.run.monte_carlo import simulate
+from sizing.run.tiers import outlived_fraction, share_of_outlived
 from sizing.scenario import scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
+from tests.examples import spread
 from tests.sizing.run.scenarios import NVME, PEERS, document, report, tiered
 
 FRONT, BEHIND = Level(60, 1, 0, 60, 0.8), Level(600, 0, 494, 300, 0.2)
@@ -40,8 +41,19 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("levels", "mtbf"), CASES.values(), ids=CASES)
-def test_a_simulation_agrees_within_its_own_error_bars(levels: list[Level], mtbf: float) -> None:
+@pytest.mark.parametrize(
+    "name",
+    spread(
+        CASES,
+        by_default=[
+            "outlived by half of that",
+            "one level, outlived by some",
+            "one level, read before most have drained",
+        ],
+    ),
+)
+def test_a_simulation_agrees_within_its_own_error_bars(name: str) -> None:
+    levels, mtbf = CASES[name]
     runs = simulate(levels, mtbf_seconds=mtbf, run_seconds=30 * 86_400, num_runs=400, seed=11)
     expected = float(multilevel_goodput_fraction(levels, mtbf_seconds=mtbf))
     assert runs.standard_error_fraction < 0.001
@@ -53,8 +65,9 @@ def test_a_simulation_shows_the_same_shares(name: str) -> None:
     levels, mtbf = CASES[name]
     runs = simulate(levels, mtbf_seconds=mtbf, run_seconds=30 * 86_400, num_runs=400, seed=12)
     formula = shares_of(levels, goodput=multilevel_goodput_fraction(levels, mtbf_seconds=mtbf), mtbf_seconds=mtbf)
-    for share, found in runs.shares.by_name.items():
-        assert found == pytest.approx(float(formula.by_name[share]), rel=0.02, abs=3.5 * runs.standard_error_fraction)
+    for share, found in runs.shares.model_dump().items():
+        expected = float(getattr(formula, share))
+        assert found == pytest.approx(expected, rel=0.02, abs=3.5 * runs.standard_error_fraction)
 
 
 def test_a_drain_that_ends_with_the_process_costs_three_percent_of_the_run() -> None:
@@ -99,8 +112,8 @@ PARTS = [
 def test_components_say_which_failures_a_drain_outlives(survives: list[str] | None, fraction: float) -> None:
     reliability = Reliability.model_validate({"components": PARTS})
     checkpoint = Checkpoint.model_validate({"drain_survives": survives})
-    demands = sized(scenario_from(tiered(NVME))).demands
-    assert outlived_fraction(checkpoint, reliability, demands=demands) == pytest.approx(fraction)
+    workload = size_layout(scenario_from(tiered(NVME))).workload
+    assert outlived_fraction(checkpoint, reliability, workload=workload) == pytest.approx(fraction)
 
 
 def test_the_smallest_failures_need_the_fastest_tier_and_are_outlived_first() -> None:
@@ -145,7 +158,7 @@ def test_an_unknown_domain_is_refused() -> None:
 
 def test_drains_of_scenarios_of_before_outlive_what_a_tier_recovers() -> None:
     scenario = scenario_from(failing() | {"schema_version": 1})
-    levels = evaluate(sized(scenario).demands, scenario.run_inputs).levels
+    levels = evaluate(size_layout(scenario).workload, scenario.run_inputs).levels
     assert [level.outlived_fraction for level in levels] == [1.0, 0.0]
     assert [exposed_drain_seconds(level) for level in levels] == [level.drain_seconds for level in levels]
     assert "checkpoint.drain_survives" not in {each.field for each in answer(scenario).assumptions}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sizing.run.goodput.multilevel import _Attempt, _repeated
-from sizing.run.requirements.edge import last_that_meets
+from sizing.run.goodput import _Attempt, _repeat
+from sizing.run.request import last_that_meets
 
 
 @pytest.mark.parametrize(("good", "bad"), [(1e6, 1e-3), (1e-3, 1e6)])
@@ -27,7 +27,7 @@ def test_an_edge_that_alone_misses_by_a_hair_is_moved_to_the_good_side(good: flo
 
 @pytest.mark.parametrize("leaving", [1e-9, 0.3, 0.49, 0.5, 0.51, 0.8, 0.999])
 def test_attempts_in_a_row_end_as_their_probabilities_multiply(leaving: float) -> None:
-    three = _repeated(_Attempt(10.0, 1 - leaving, leaving), 3.0)
+    three = _repeat(_Attempt(10.0, 1 - leaving, leaving), 3.0)
     done = 1 - leaving
     assert float(three.done_fraction) == pytest.approx(done**3)
     assert float(three.exit_fraction) == pytest.approx(1 - done**3)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -14,7 +14,8 @@ from sizing.report import SizingReport, answer
 from sizing.run.evaluation import RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
+from tests.examples import examples
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, tiered
 
 PROFILE = {
@@ -80,7 +81,7 @@ def document_of(base: dict[str, Any], row: dict[str, float]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", BASES)
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_each_row_of_arrays_is_its_own_answer(name: str, data: st.DataObject) -> None:
     base, more = BASES[name]
@@ -89,7 +90,7 @@ def test_each_row_of_arrays_is_its_own_answer(name: str, data: st.DataObject) ->
         make_whole_multiples(values)
     rows = [document_of(base, {path: column[i] for path, column in values.items()}) for i in range(NUM_ROWS)]
     first = scenario_from(rows[0])
-    together = evaluate(sized(first).demands, with_arrays(first, values).run_inputs).report
+    together = evaluate(size_layout(first).workload, with_arrays(first, values).run_inputs).report
     for index, row in enumerate(rows):
         assert_row_is_answer(together, index, answer(scenario_from(row)))
 
@@ -135,7 +136,7 @@ def test_arrays_broadcast_together() -> None:
             "checkpoint.interval_seconds": np.array([[600.0], [3600.0], [14400.0]]),
         },
     )
-    figures = evaluate(sized(scenario).demands, scenario.run_inputs).report
+    figures = evaluate(size_layout(scenario).workload, scenario.run_inputs).report
     assert np.asarray(figures.interval.goodput_at_interval_fraction).shape == (3, 2)
     assert figures.write is not None
     assert np.asarray(figures.write.seconds) == pytest.approx([138.0, 13.8])

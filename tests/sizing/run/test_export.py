@@ -6,7 +6,7 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport
-from sizing.run.export.exported import Exported
+from sizing.run.export import Exported
 from tests.sizing.run.scenarios import report
 
 PARAMETERS = 1_008_038_758_400

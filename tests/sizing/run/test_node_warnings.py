@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.requirements.solver import requirements
 from sizing.published import published
+from sizing.questions.registry import REQUIRE
 from sizing.report import answer
-from sizing.storage.node_rates import max_node_rate, node_rates
+from sizing.storage.catalog import max_node_rate, node_rates
 from tests.sizing.run.scenarios import document, write_of
 
 GUIDANCE = published("storage_guidance")
@@ -197,7 +197,7 @@ def test_rates_that_targets_need_are_compared_as_well() -> None:
     tight = {"max_stall_seconds": 0.7, "recovery_seconds": 1}
     sentence = "To meet the targets, each writing node would send 1.015 TB/s, more than the 600.0 GB/s of all its"
     assert any(text.startswith(sentence) for text in answer(document(ON_8_NODES, targets=tight)).warnings)
-    solved = requirements(document(ON_8_NODES, targets=tight)).warnings
+    solved = REQUIRE.answer(document(ON_8_NODES, targets=tight)).warnings
     assert sum(text.startswith("To meet the targets, each") for text in solved) == 2
     easy = answer(document(ON_8_NODES, targets={"max_stall_seconds": 60})).warnings
     assert not any(text.startswith("To meet the targets") for text in easy)

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from sizing.published import published as published_facts
+from sizing.questions.answer.state_rows import beside_rows
 from sizing.report import SizingReport, answer
-from sizing.run.publication import Published
+from sizing.state.reinforcement import LOAD, NETWORK_FRACTION
+from sizing.validation.publication_times import predicted_update, publication_times
 
 POLICY = 8_030_261_248
 DOCUMENT: dict[str, Any] = {
@@ -23,21 +26,93 @@ def publishing(storage: Any = DOCUMENT["storage"], **publication: Any) -> Sizing
     return answer(DOCUMENT | {"storage": storage, "training": {"reinforcement": {"publication": sent}}})
 
 
-def published(**publication: Any) -> Published:
+def published(**publication: Any) -> Any:
     found = publishing(**publication).publication
     assert found is not None
     return found
 
 
-def test_every_engine_receives_all_weights_at_the_rate_of_its_nodes() -> None:
-    found = published(num_replicas=4, nodes_per_replica=2)
-    assert (found.replica_bytes, found.sent_bytes) == (2 * POLICY, 8 * POLICY)
-    assert found.seconds == pytest.approx(2 * POLICY / (2 * NETWORK))
-    assert found.step_fraction == pytest.approx(2 * POLICY / (2 * NETWORK) / 30)
+NUM_TENSORS = 32 * 9 + 3
+"""Of Llama 3 8B in its published files: 9 for each layer, embedding, norm and head."""
+
+
+def test_every_node_receives_all_weights_or_peer_to_peer_its_part() -> None:
+    broadcast = published(num_replicas=4, nodes_per_replica=2, network_fraction=0.5)
+    assert (broadcast.replica_bytes, broadcast.sent_bytes) == (2 * POLICY, 8 * POLICY)
+    assert broadcast.receive_seconds == pytest.approx(2 * POLICY / (0.5 * NETWORK))
+    to_peers = published(nodes_per_replica=2, network_fraction=0.5, transfer="peer-to-peer")
+    assert to_peers.receive_seconds == pytest.approx(2 * POLICY / 2 / (0.5 * NETWORK))
+
+
+def test_a_publication_gathers_copies_and_then_receives_while_it_loads() -> None:
+    found = published(through_host=True, network_fraction=0.5, load_seconds_per_tensor=0.01)
+    assert found.num_tensors == NUM_TENSORS
+    assert found.load_seconds == pytest.approx(2.91)
+    assert found.gather_seconds == pytest.approx(2 * POLICY / (0.67 * NETWORK))
+    assert found.copy_seconds == pytest.approx(2 * 2 * POLICY / 16 / (63e9 * 0.47), rel=0.001)
+    assert found.seconds == pytest.approx(found.gather_seconds + found.copy_seconds + found.load_seconds)
+    assert found.step_fraction == pytest.approx(found.seconds / 30)
+
+
+def test_formats_with_scales_have_a_tensor_of_them_for_each_matrix() -> None:
+    assert published(dtype="fp8-block").num_tensors == NUM_TENSORS + 32 * 7
+
+
+def test_trainers_that_each_have_the_whole_model_gather_nothing() -> None:
+    reinforcement = {"publication": {"interval_seconds": 30}}
+    whole = answer(DOCUMENT | {"parallelism": {"data": 16}, "training": {"reinforcement": reinforcement}}).publication
+    assert whole is not None
+    assert whole.gather_seconds == 0
+    assert published().gather_seconds
+
+
+def test_what_nobody_stated_gives_a_range_that_stands_beside_the_figure() -> None:
+    report = publishing(through_host=True)
+    found: Any = report.publication
+    assert found.receive_seconds == pytest.approx(2 * POLICY / (NETWORK_FRACTION.midpoint * NETWORK))
+    assert found.seconds_low == pytest.approx(2 * POLICY / NETWORK)
+    assert found.seconds_high == pytest.approx(
+        2 * POLICY / (0.6 * NETWORK) + 2 * 2 * POLICY / 16 / 6.3e9 + 2 * POLICY / 8.25e9 + NUM_TENSORS * 4.24e-4,
+        rel=0.001,
+    )
+    (row,) = (row for row in beside_rows(report) if row.label == "publication")
+    assert row.figure.startswith("~")
+    assert "with what is assumed" in row.meaning
+    assumed = {each.field.rpartition(".")[2]: each.value for each in report.assumptions}
+    assert assumed["network_fraction"] == pytest.approx((0.020625 * 1.0) ** 0.5)
+    assert assumed["load_seconds_per_tensor"] == pytest.approx((0.48 / 18_867 * 8 / 18_867) ** 0.5, rel=0.001)
+
+
+def test_to_state_what_is_assumed_changes_no_figure_but_narrows_the_range() -> None:
+    assumed = published()
+    stated = published(network_fraction=NETWORK_FRACTION.midpoint, load_seconds_per_tensor=LOAD.midpoint)
+    assert stated.seconds == assumed.seconds
+    assert assumed.seconds_low < stated.seconds_low <= stated.seconds <= stated.seconds_high < assumed.seconds_high
+
+
+ROWS = published_facts("weight_publications")["rows"]
+MOST_TOO_FAST, MOST_TOO_SLOW = 0.99, 1.65
+"""Of seconds published: none of the rows was used to choose a rate."""
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['model']} on {row['num_gpus']} by {row['way']}")
+def test_published_updates_of_weights_are_met_within_the_range(row: dict[str, Any]) -> None:
+    """They begin in host memory: without the gathering of trainers, and without half of the copies."""
+    found = predicted_update(row)
+    assert MOST_TOO_FAST < found.seconds / row["update_seconds"] < MOST_TOO_SLOW
+    assert found.seconds_low < row["update_seconds"] < found.seconds_high
+
+
+def test_every_published_update_of_weights_stands_in_the_validation() -> None:
+    rows = list(publication_times())
+    assert [row.published for row in rows] == [row["update_seconds"] for row in ROWS]
+    assert all(row.as_expected for row in rows)
+    assert [row.verdict for row in rows].count("agrees") == 7
 
 
 def test_a_measured_rate_takes_the_place_of_the_network() -> None:
-    assert published(replica_bytes_per_second="1 GB/s").seconds == pytest.approx(2 * POLICY / 1e9)
+    found = published(replica_bytes_per_second="1 GB/s")
+    assert found.seconds == found.seconds_low == found.seconds_high == pytest.approx(2 * POLICY / 1e9)
 
 
 def test_a_delta_has_its_fraction_of_the_bytes() -> None:

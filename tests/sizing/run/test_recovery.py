@@ -1,5 +1,6 @@
 """Recovery strategies: each formula holds against an event simulation, shares add to 1, restart is what it was."""
 
+import random
 from typing import Any
 
 import numpy as np
@@ -7,16 +8,17 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer
+from sizing.run.availability import all_copies_lost_fraction
 from sizing.run.evaluation import evaluate
-from sizing.run.interruptions import StrategyName
-from sizing.run.recovery.odds import all_copies_lost_fraction
-from sizing.run.recovery.registry import STRATEGIES
-from sizing.run.simulation.simulation_report import SimulationReport, SimulationRequest, simulation_report
+from sizing.run.failures import StrategyName
+from sizing.run.interval import Interval
+from sizing.run.recovery_strategies import STRATEGIES
+from sizing.run.simulation import SimulationReport, SimulationRequest, simulation_report
 from sizing.scenario import scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 
 HOURS = 3600.0
-DP = {
+DP: dict[str, Any] = {
     "model": {"preset": "llama-3.1-405b"},
     "parallelism": {"tensor": 8, "pipeline": 16, "data": 8},
     "checkpoint": {"format": "torch-dist", "mode": "sync", "interval_seconds": "1h"},
@@ -48,7 +50,8 @@ CASES_BY_TIME = [name if name in QUICK else pytest.param(name, marks=pytest.mark
 
 
 def asked(reliability: dict[str, Any], **blocks: Any) -> dict[str, Any]:
-    return DP | {"reliability": FAILURES | reliability} | blocks
+    own = reliability if "components" in reliability else FAILURES | reliability
+    return DP | {"reliability": own} | blocks
 
 
 def report(reliability: dict[str, Any], **blocks: Any) -> SizingReport:
@@ -57,7 +60,7 @@ def report(reliability: dict[str, Any], **blocks: Any) -> SizingReport:
 
 def simulated(reliability: dict[str, Any], request: SimulationRequest) -> SimulationReport:
     scenario = scenario_from(asked(reliability))
-    return simulation_report(evaluate(sized(scenario).demands, scenario.run_inputs), request)
+    return simulation_report(evaluate(size_layout(scenario).workload, scenario.run_inputs), request)
 
 
 @pytest.mark.parametrize("name", CASES_BY_TIME)
@@ -138,6 +141,84 @@ def test_a_notice_that_a_save_fits_into_saves_the_work() -> None:
     assert write is not None
     assert redone(write.seconds * 1.01) < redone(write.seconds * 0.99) / 2
     assert redone(write.seconds * 1.01) == redone(write.seconds * 2)
+
+
+def walked_goodput(*, interval: float, stall: float, recovery: float, mtbf: float, preempted: float) -> float:
+    """Share of 3e9 s with nodes, interruption by interruption; each preemption saves and each failure reads that too."""
+    dice, per_second = random.Random(1), 1 / mtbf + 1 / preempted  # noqa: S311 - equal walks
+    wall = position = saved = 0.0
+    while wall < 3e9:
+        trained = dice.expovariate(per_second)
+        wall, position = wall + trained, position + trained
+        saved = max(saved, position // interval * interval)
+        if dice.random() < 1 / preempted / per_second:
+            saved = position
+        while (struck := dice.expovariate(per_second)) < recovery:
+            wall += struck
+        wall, position = wall + recovery, saved
+    whole = position // interval
+    return (whole * (interval - stall) + min(position - whole * interval, interval - stall)) / wall
+
+
+@pytest.mark.parametrize("interval", [300.0, 2700.0, 6000.0])
+def test_failures_find_the_save_within_a_notice_however_long_the_recovery(interval: float) -> None:
+    """Preempted every 2.2 h on average, recovering for 5 h: most recoveries are broken off by the next interruption."""
+    reliability = {
+        "mtbf_seconds": 45 * HOURS,
+        "detection_seconds": 0,
+        "relaunch_seconds": 5 * HOURS,
+        "preemption": {"per_hour": 0.45, "capacity_wait_seconds": 0, "notice_seconds": 120},
+    }
+    checkpoint = DP["checkpoint"] | {"interval_seconds": interval}
+    found = report(reliability, checkpoint=checkpoint)
+    assert found.write is not None
+    assert found.restore.seconds is not None
+    walked = walked_goodput(
+        interval=interval,
+        stall=found.write.stall_seconds,
+        recovery=5 * HOURS + found.restore.seconds,
+        mtbf=45 * HOURS,
+        preempted=HOURS / 0.45,
+    )
+    assert found.interval.goodput_at_interval_fraction == pytest.approx(walked, rel=0.01)
+    scenario = scenario_from(asked(reliability, checkpoint=checkpoint))
+    request = SimulationRequest(num_runs=100, run_seconds=2e7)
+    simulation = simulation_report(evaluate(size_layout(scenario).workload, scenario.run_inputs), request)
+    assert simulation.goodput_fraction == pytest.approx(walked, rel=0.02)
+
+
+def test_the_best_interval_counts_saves_that_are_begun_again() -> None:
+    """A save of 4 h, a failure every 5 h that peers recover: two intervals beside the best one lose more."""
+    slow = {"profile": {"write_bytes_per_second": "0.4 GB/s", "read_bytes_per_second": "400 GB/s"}}
+    parts = [
+        {"name": "node", "mtbf_seconds": 5 * HOURS},
+        {"name": "switch", "mtbf_seconds": 500 * HOURS, "loss_domain": "rack"},
+    ]
+
+    def found(interval: float) -> Interval:
+        checkpoint = DP["checkpoint"] | {"interval_seconds": interval}
+        return report({"components": parts, **PEERS}, checkpoint=checkpoint, storage=slow).interval
+
+    best = found(40 * HOURS)
+    for factor in (0.8, 1.25):
+        beside = found(factor * (best.optimal_period_seconds or 0)).goodput_at_interval_fraction
+        assert (beside or 0) < (best.goodput_at_optimum_fraction or 0)
+
+
+def test_a_save_that_drains_from_a_tier_counts_its_copy_in_the_notice() -> None:
+    """The copy stands in the tier's stall, the drain in the storage's."""
+    tier = {"kind": "host-memory", "interval_seconds": "10min", "recovered_fraction": 0.5}
+    slow_copy = {"profile": DP["storage"]["profile"] | {"device_to_host_bytes_per_second": "1 GB/s"}}
+    checkpoint = DP["checkpoint"] | {"mode": "async", "tiers": [tier]}
+
+    def found(notice: float) -> SizingReport:
+        return report({"preemption": SPOT | {"notice_seconds": notice}}, checkpoint=checkpoint, storage=slow_copy)
+
+    memory, storage = found(1).tiers
+    drain, copy = storage.drain_seconds, memory.stall_seconds + storage.stall_seconds  # the latter are its plans
+    assert memory.stall_seconds > 5
+    saved = [found(notice).recovery for notice in (drain * 1.01, (copy + drain) * 0.99, (copy + drain) * 1.01)]
+    assert [each and each.saved_in_notice_fraction for each in saved] == [0.0, 0.0, 1.0]
 
 
 def test_a_batch_that_shrinks_has_the_size_of_the_groups_that_train() -> None:

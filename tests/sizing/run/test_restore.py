@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.requirements.solver import requirements
 from sizing.published import published
-from sizing.run.demands.resharding import overlapping_shards
-from sizing.run.restore.restore import Restore
+from sizing.questions.registry import REQUIRE
+from sizing.run.read_plan import overlapping_shards
+from sizing.run.restore import Restore
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.sizing.run.scenarios import ASYNC, document, report
 
@@ -94,7 +94,7 @@ def test_a_measured_restart_that_takes_longer_is_held_against_the_target() -> No
     assert found.required.restore_bytes_per_second is None
     (asked,) = (
         r
-        for r in requirements(
+        for r in REQUIRE.answer(
             document(REFERENCE_SCENARIO, targets={"recovery_seconds": 300}, reliability=reliability)
         ).requirements
         if r.target == "recovery_seconds"

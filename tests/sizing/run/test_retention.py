@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.summary.purchase import required_rows
+from sizing.present.purchase import required_rows
 from tests.sizing.run.scenarios import report
 
 CHECKPOINT = 13_800_000_000_000

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import evaluate
-from sizing.run.goodput.levels import Level
-from sizing.run.goodput.shares import recovering_fraction
-from sizing.run.simulation.monte_carlo import simulate
-from sizing.run.simulation.simulation_report import SimulationRequest, simulation_report
+from sizing.run.failure_process import recovering_fraction
+from sizing.run.levels import Level
+from sizing.run.monte_carlo import simulate
+from sizing.run.simulation import SimulationRequest, simulation_report
 from sizing.scenario import scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import NVME, PEERS, document, tiered
 
 FAILING = {
@@ -62,7 +62,9 @@ def test_the_shares_of_one_level_are_those_of_an_exponential_clock() -> None:
 @pytest.mark.parametrize("base", [FAILING, tiered(PEERS, NVME)], ids=["one level", "three levels"])
 def test_a_simulation_shows_the_same_shares(base: dict[str, object]) -> None:
     scenario = scenario_from(base)
-    report = simulation_report(evaluate(sized(scenario).demands, scenario.run_inputs), SimulationRequest(num_runs=3000))
+    report = simulation_report(
+        evaluate(size_layout(scenario).workload, scenario.run_inputs), SimulationRequest(num_runs=500)
+    )
     assert sum(report.shares.by_name.values()) == pytest.approx(1, abs=1e-12)
     for name, formula in report.formula_shares.by_name.items():
         assert report.shares.by_name[name] == pytest.approx(formula, rel=0.03, abs=2e-4), name

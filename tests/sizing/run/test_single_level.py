@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.published import published
-from sizing.run.goodput.single_level import (
-    daly_first_order_seconds,
-    daly_seconds,
-    ettr_fraction,
-    first_order_waste_fraction,
-    goodput_fraction,
-    lost_to_failures_fraction,
-    optimal_seconds,
-    young_seconds,
-)
+from sizing.run.goodput import ettr_fraction, first_order_waste_fraction, goodput_fraction, lost_to_failures_fraction
+from sizing.run.levels import best_compute_seconds, daly_first_order_seconds, daly_seconds, young_seconds
 
 VECTORS = published("checkpoint_intervals")["vectors"]
 stalls, mtbfs = st.floats(1e-3, 1e5), st.floats(1.0, 1e8)
@@ -26,7 +18,7 @@ stalls, mtbfs = st.floats(1e-3, 1e5), st.floats(1.0, 1e8)
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: f"stall-{row['checkpoint_seconds']}")
 def test_published_vectors_are_reproduced(row: dict[str, Any]) -> None:
     stall, mtbf = row["checkpoint_seconds"], row["mtbf_seconds"]
-    best = optimal_seconds(stall, mtbf_seconds=mtbf)
+    best = best_compute_seconds(stall, mtbf_seconds=mtbf)
     assert best == pytest.approx(row["exact_argmin_seconds"], rel=1e-6)
     assert young_seconds(stall, mtbf_seconds=mtbf) == pytest.approx(row["young_seconds"], rel=1e-6)
     first_order = daly_first_order_seconds(stall, mtbf_seconds=mtbf)
@@ -60,7 +52,7 @@ def test_two_levels_are_spaced_and_waste_as_published() -> None:
 
 @given(stalls, mtbfs, st.floats(0.5, 2.0))
 def test_no_other_interval_has_more_goodput_than_the_optimum(stall: float, mtbf: float, factor: float) -> None:
-    best = optimal_seconds(stall, mtbf_seconds=mtbf)
+    best = best_compute_seconds(stall, mtbf_seconds=mtbf)
     at_best = goodput_fraction(best, stall_seconds=stall, mtbf_seconds=mtbf)
     elsewhere = goodput_fraction(best * factor, stall_seconds=stall, mtbf_seconds=mtbf)
     assert elsewhere <= at_best * (1 + 1e-12)
@@ -68,7 +60,7 @@ def test_no_other_interval_has_more_goodput_than_the_optimum(stall: float, mtbf:
 
 @given(stalls, mtbfs)
 def test_the_optimum_never_exceeds_youngs_nor_the_mtbf(stall: float, mtbf: float) -> None:
-    best = optimal_seconds(stall, mtbf_seconds=mtbf)
+    best = best_compute_seconds(stall, mtbf_seconds=mtbf)
     assert 0 < best <= min(float(young_seconds(stall, mtbf_seconds=mtbf)), mtbf) * (1 + 1e-9)
 
 
@@ -86,6 +78,6 @@ def test_compute_stall_and_loss_share_the_whole_time(
 def test_arrays_give_what_numbers_give() -> None:
     stall = np.array([row["checkpoint_seconds"] for row in VECTORS], dtype=float)
     mtbf = np.array([row["mtbf_seconds"] for row in VECTORS], dtype=float)
-    for function in (young_seconds, daly_seconds, optimal_seconds):
+    for function in (young_seconds, daly_seconds, best_compute_seconds):
         alone = [float(function(s, mtbf_seconds=m)) for s, m in zip(stall, mtbf, strict=True)]
         assert np.asarray(function(stall, mtbf_seconds=mtbf)) == pytest.approx(alone, rel=1e-12)

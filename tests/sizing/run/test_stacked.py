@@ -1,16 +1,18 @@
-"""Demands of several layouts as arrays answer as each of them does alone."""
+"""CheckpointWorkload of several layouts as arrays answer as each of them does alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sizing.run.demands.readings import STRATEGIES
-from sizing.run.demands.stacked import stacked
-from sizing.run.saving import Saving, saving_of
+from sizing.run.read_plan import RESTORE_STRATEGIES
+from sizing.run.timing import Timing, timing_of
+from sizing.run.workload import stack_workloads
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
+from sizing.storage.transfer import Numbers
 from tests.sizing.run.scenarios import ASYNC, NVME, PEERS, document, tiered
 
 LAYOUTS: list[dict[str, Any]] = [
@@ -23,9 +25,16 @@ LAYOUTS: list[dict[str, Any]] = [
 LATENCY = {"file_read_seconds": 0.1, "file_write_seconds": 0.2, "planning_seconds_per_rank": 0.001}
 
 
-def saving(scenario: Scenario, demands: Any) -> Saving:
+def timing(scenario: Scenario, workload: Any) -> Timing:
     inputs = scenario.run_inputs
-    return saving_of(demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability)
+    return timing_of(workload, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability)
+
+
+def figures(found: Timing) -> list[Numbers]:
+    assert found.save is not None
+    assert found.restore is not None
+    assert found.goodput_fraction is not None
+    return [found.save.seconds, found.save.stall_seconds, found.restore.seconds, found.goodput_fraction]
 
 
 @pytest.mark.parametrize(
@@ -40,14 +49,8 @@ def saving(scenario: Scenario, demands: Any) -> Saving:
 )
 def test_a_row_is_the_answer_of_its_layout(base: dict[str, Any]) -> None:
     scenarios = [scenario_from(document(base, **blocks)) for blocks in LAYOUTS]
-    rows = [(sized(scenario).demands, strategy) for scenario in scenarios for strategy in STRATEGIES]
-    together = saving(scenarios[0], stacked(rows))
-    assert together.write is not None
-    for place, (demands, strategy) in enumerate(rows):
-        checkpoint = {"restore": strategy}
-        alone = saving(scenario_from(document(base, checkpoint=checkpoint)), demands)
-        assert alone.write is not None
-        assert together.write.seconds[place] == pytest.approx(alone.write.seconds)  # type: ignore[index]  # arrays
-        assert together.write.stall_seconds[place] == pytest.approx(alone.write.stall_seconds)  # type: ignore[index]  # arrays
-        assert together.restore.seconds[place] == pytest.approx(alone.restore.seconds)  # type: ignore[index]  # arrays
-        assert together.goodput_fraction[place] == pytest.approx(alone.goodput_fraction, rel=1e-12)  # type: ignore[index]  # arrays
+    rows = [(size_layout(scenario).workload, strategy) for scenario in scenarios for strategy in RESTORE_STRATEGIES]
+    together = figures(timing(scenarios[0], stack_workloads(rows)))
+    for place, (workload, strategy) in enumerate(rows):
+        alone = figures(timing(scenario_from(document(base, checkpoint={"restore": strategy})), workload))
+        assert [np.asarray(figure)[place] for figure in together] == pytest.approx(alone, rel=1e-12)

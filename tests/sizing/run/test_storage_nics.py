@@ -3,23 +3,32 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sizing.explore.requirements.solver import requirements
-from sizing.explore.sweeps.sweep import sweep
+from sizing.questions.registry import REQUIRE, SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.storage.joint_rates import joint_rates
 from sizing.storage.limits import transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
 from sizing.storage.terms import Demand
+from tests.examples import examples
 from tests.sizing.run.scenarios import document, report, write_of
 
 FAST: dict[str, Any] = {"profile": {"write_bytes_per_second": "100 TB/s", "read_bytes_per_second": "200 TB/s"}}
 NICS: dict[str, Any] = {"node": "dgx-a100", "storage_nics": {"num": 2, "bytes_per_second": "200 Gb/s"}}
-WRITE_SECONDS = 13.8e12 / (64 * 50e9)
-"""13.8 TB from 64 nodes with 2 adapters of 25 GB/s."""
+_HIDDEN, _CUT_LAYER, _WHOLE_LAYER = 25_600, 12 * 25_600**2 + 7 * 25_600, 6 * 25_600
+_LAYERS = 128 * (_CUT_LAYER + 8 * _WHOLE_LAYER)
+_FIRST_STAGE = _LAYERS / 64 + 51_200 * _HIDDEN + 8 * 2_048 * _HIDDEN
+"""Values that the 8 tensor ranks of the first stage hold: 2 of 128 layers, and the embeddings."""
+_ALL_STAGES = _LAYERS + 2 * 51_200 * _HIDDEN + 8 * 2_048 * _HIDDEN + 8 * 2 * _HIDDEN
+"""Those of all stages; the last repeats the embedding of tokens and has the final norm."""
+NODE_BYTES = 13.8e12 * _FIRST_STAGE / _ALL_STAGES
+"""What the first of 64 nodes writes of 13.8 TB."""
+WRITE_SECONDS = NODE_BYTES / 50e9
+"""Through 2 adapters of 25 GB/s."""
 READ_SECONDS = 6 * 13.8e12 / (384 * 50e9)
 """Each of 6 replicas reads it all, on 384 nodes."""
 
@@ -33,7 +42,7 @@ def test_writes_and_restores_take_what_the_adapters_take_and_say_so() -> None:
     found = answer(asked())
     assert write_of(found).seconds == pytest.approx(WRITE_SECONDS)
     assert write_of(found).bottleneck == "storage-network"
-    assert write_of(found).per_node_bytes_per_second == pytest.approx(50e9)
+    assert write_of(found).per_node_bytes_per_second == pytest.approx(13.8e12 / 64 / WRITE_SECONDS)
     assert found.restore.read_seconds == pytest.approx(READ_SECONDS)
     assert found.restore.bottleneck == "storage-network"
     assert {limit.resource for limit in write_of(found).limits} == {"storage-network", "file-system"}
@@ -59,7 +68,7 @@ def test_slower_storage_still_limits() -> None:
 def test_drives_of_the_nodes_are_not_behind_the_adapters() -> None:
     found = answer(asked(storage={"preset": "local-nvme-raid0-8x-gen5"}, cluster=NICS | {"storage_nics": "1x10Gb/s"}))
     assert write_of(found).bottleneck == "node"
-    assert write_of(found).seconds == pytest.approx(13.8e12 / (64 * 26e9))
+    assert write_of(found).seconds == pytest.approx(NODE_BYTES / 26e9)
 
 
 def test_a_tier_in_the_nodes_does_not_pass_the_adapters_and_one_outside_does() -> None:
@@ -72,14 +81,14 @@ def test_a_tier_in_the_nodes_does_not_pass_the_adapters_and_one_outside_does() -
         "storage": {"preset": "local-nvme-raid0-8x-gen5"},
     }
     rows = {row.kind: row for row in answer(asked(cluster=slow, checkpoint={"tiers": [nvme, shared]})).tiers}
-    assert rows["local-nvme"].stall_seconds == pytest.approx(13.8e12 / (64 * 26e9))
-    assert rows["shared-file-system"].stall_seconds == pytest.approx(13.8e12 / (64 * 1.25e9))
+    assert rows["local-nvme"].stall_seconds == pytest.approx(NODE_BYTES / 26e9)
+    assert rows["shared-file-system"].stall_seconds == pytest.approx(NODE_BYTES / 1.25e9)
 
 
 def test_every_row_of_a_sweep_is_bound_as_its_own_answer() -> None:
     rates = [1e11, 1e12, 1e13, 1e14]
     varied = asked(storage={"profile": {"write_bytes_per_second": rates, "read_bytes_per_second": "200 TB/s"}})
-    found = sweep({"scenario": varied, "figures": ["write.seconds", "restore.read_seconds"]})
+    found = SWEEP.answer({"scenario": varied, "figures": ["write.seconds", "restore.read_seconds"]})
     seconds = [row[found.columns.index("write.seconds")] for row in found.rows]
     assert seconds == pytest.approx([max(13.8e12 / rate, WRITE_SECONDS) for rate in rates])
 
@@ -89,7 +98,7 @@ def test_adapters_themselves_can_be_swept_beside_storage_in_the_nodes() -> None:
         cluster={"storage_nics": ["1 x 200 Gb/s", "4 x 200 Gb/s"]},
         storage={"preset": ["local-nvme-raid0-8x-gen5", "dgx-superpod-h100-4su-best"]},
     )
-    found = sweep({"scenario": varied, "figures": ["write.seconds", "write.bottleneck"]})
+    found = SWEEP.answer({"scenario": varied, "figures": ["write.seconds", "write.bottleneck"]})
     by_row = {(row[0], row[1]): row[-2:] for row in found.rows}
     assert len(by_row) == 4
     assert {value[1] for key, value in by_row.items() if "local-nvme-raid0-8x-gen5" in key} == {"node"}
@@ -102,7 +111,7 @@ def test_a_target_that_the_adapters_miss_is_met_by_no_storage_and_the_reason_nam
     remedies = [check.remedy for check in found.targets if check.met is False]
     assert len(remedies) == 2
     assert all(remedy and "the adapters of the nodes are too slow" in remedy for remedy in remedies)
-    solved = requirements(asked(targets={"max_stall_seconds": 2, "recovery_seconds": 3}))
+    solved = REQUIRE.answer(asked(targets={"max_stall_seconds": 2, "recovery_seconds": 3}))
     assert solved.targets_beyond_storage == ["max_stall_seconds", "recovery_seconds"]
     assert solved.needed.write_bytes_per_second == pytest.approx(13.8e12 / 720)  # for max_overhead_fraction
     assert solved.needed.read_bytes_per_second is None
@@ -113,7 +122,7 @@ def test_a_target_that_the_adapters_miss_is_met_by_no_storage_and_the_reason_nam
 
 def test_goodput_that_faster_adapters_would_reach_is_said_to_be_held_by_them() -> None:
     slow = asked(cluster=NICS | {"storage_nics": "1 x 1 Gb/s"}, targets={"min_goodput_fraction": 0.99})
-    rows = [row for row in requirements(slow).requirements if row.target == "min_goodput_fraction"]
+    rows = [row for row in REQUIRE.answer(slow).requirements if row.target == "min_goodput_fraction"]
     assert rows[0].status == "none"
     assert "limited by storage-network" in rows[0].reason
 
@@ -124,7 +133,7 @@ def test_goodput_that_faster_adapters_would_reach_is_said_to_be_held_by_them() -
     stall=st.floats(0.5, 500),
     recovery=st.floats(0.5, 500),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_nothing_above_the_adapters_is_asked_for_and_what_is_asked_for_meets_the_targets(
     nics: float, node: float | None, stall: float, recovery: float
 ) -> None:
@@ -136,9 +145,9 @@ def test_nothing_above_the_adapters_is_asked_for_and_what_is_asked_for_meets_the
         storage={"profile": profile},
         targets={"max_stall_seconds": stall, "recovery_seconds": recovery},
     )
-    solved = requirements(question)
+    solved = REQUIRE.answer(question)
     needed = solved.needed
-    taken = {"max_stall_seconds": 13.8e12 / (64 * nics), "recovery_seconds": 6 * 13.8e12 / (384 * nics)}
+    taken = {"max_stall_seconds": NODE_BYTES / nics, "recovery_seconds": 6 * 13.8e12 / (384 * nics)}
     beyond = [target for target, seconds in taken.items() if seconds > question["targets"][target]]
     assert solved.targets_beyond_storage == beyond
     if beyond:
@@ -170,7 +179,9 @@ def steps_through_adapters(draw: st.DrawFn) -> list[Demand]:
 
 @given(steps=steps_through_adapters(), slack=st.floats(0.5, 0.999) | st.floats(1.001, 5))
 def test_the_rates_of_one_time_are_the_least_that_take_no_longer(steps: list[Demand], slack: float) -> None:
-    profile = StorageProfile(read_bytes_per_second=1, node_read_bytes_per_second=1, writer_read_bytes_per_second=1)
+    profile = StorageProfile.of(
+        read=Rates(file_system_bytes_per_second=1, node_bytes_per_second=1, writer_bytes_per_second=1)
+    )
     joint = joint_rates(profile, steps, direction="read")
     through = float(sum(step.network_seconds for step in steps))
     shared = float(joint.shared_seconds(through * slack))
@@ -179,8 +190,8 @@ def test_the_rates_of_one_time_are_the_least_that_take_no_longer(steps: list[Dem
         return
 
     def seconds(factor: float) -> float:
-        rates: dict[str, float] = {field: float(rate) for field, rate in joint.rates(shared * factor).items()}
-        moved = transfer(profile.model_copy(update=rates), steps, direction="read")
+        rates = {name: float(rate) for name, rate in joint.rates(shared * factor).items()}
+        moved = transfer(profile.with_rates("read", **rates), steps, direction="read")
         assert moved is not None
         return float(moved.seconds)
 

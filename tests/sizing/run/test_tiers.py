@@ -9,16 +9,17 @@ from sizing.errors import InvalidInput
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.tiers.rows import TierRow
+from sizing.run.tier_rows import TierRow
 from sizing.scenario import scenario_from
-from sizing.sized import sized
+from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
 
 BYTES = 14 * 405_853_388_800
 LARGEST_SHARE = 4 * (128_256 // 8) * 16_384
 """Bytes of the rank with most: a tensor rank's rows of the embedding in fp32, dealt whole."""
 COPY_SECONDS = LARGEST_SHARE / 20e9
-NODE_BYTES = BYTES / 2048
+NODE_BYTES = 8 * LARGEST_SHARE
+"""Of the first node, whose 8 tensor ranks have such rows each."""
 
 
 def rows(found: SizingReport) -> dict[str, TierRow]:
@@ -117,7 +118,7 @@ def test_a_tier_that_drains_for_longer_than_its_interval_says_so() -> None:
         "profile": {"node_write_bytes_per_second": "30 MB/s", "node_read_bytes_per_second": "1 GB/s"},
     }
     found = report(tiered(NVME | {"interval_seconds": 60, "storage": slow}))
-    assert any("The local-nvme tier drains for 92." in warning for warning in found.warnings)
+    assert any("The local-nvme tier drains for 280." in warning for warning in found.warnings)
 
 
 def test_a_tier_that_adds_nothing_is_named() -> None:
@@ -218,7 +219,7 @@ def test_the_required_write_rate_of_a_sweep_is_that_of_each_answer() -> None:
     scenario = scenario_from(tiered({"kind": "host-memory", "interval_seconds": 30, "recovered_fraction": 0.5}, PEERS))
     limits = np.array([1e-5, 1e-3, 0.05])
     inputs = with_arrays(scenario, {"targets.max_overhead_fraction": limits}).run_inputs
-    required = evaluate(sized(scenario).demands, inputs).report.required
+    required = evaluate(size_layout(scenario).workload, inputs).report.required
     for index, limit in enumerate(limits):
         one = report(scenario.model_dump(exclude_none=True), targets={"max_overhead_fraction": limit}).required
         rate = np.broadcast_to(np.asarray(required.device_to_host_bytes_per_second), limits.shape)[index]

@@ -7,7 +7,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.layout.containers import CONTAINERS, container_bytes
 from sizing.report import SizingReport, answer
-from sizing.run.export.exported import Exported
+from sizing.run.export import Exported
 from sizing.scenario import scenario_from
 
 TINY = {

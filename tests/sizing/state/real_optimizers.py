@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
+from sizing.frameworks import saved_parts
 from sizing.layout.size import group_bytes
 from sizing.model import Architecture, TensorGroup
 from sizing.model.inventory import inventory_of
-from sizing.state import Training, saved_parts
+from sizing.state import Training
 from sizing.state.optimizers import Optimizer
 
 SHAPE = Architecture(
@@ -103,24 +104,33 @@ def of_pytorch_optimizer() -> dict[str, int]:
 
 
 def of_torchao() -> dict[str, int]:
-    """Adam in 8 and 4 bits and in fp8; without a compiler, which changes no state."""
+    """Adam in 4 bits and in fp8; without a compiler, which changes no state. In 8 bits it quantises embeddings too."""
     torchao_optim = import_module("torchao.optim")
 
     torch.compiler.set_stance("force_eager")
     return {
-        "adam-8bit": state_bytes(torchao_optim.AdamW8bit),
         "adam-4bit": state_bytes(torchao_optim.AdamW4bit),
         "adam-fp8": state_bytes(torchao_optim.AdamWFp8),
     }
 
 
 def of_bitsandbytes() -> dict[str, int]:
-    """Adam and Lion in 8 bits."""
+    """Adam and Lion in 8 bits, with 32 for the embedding, the first tensor, as transformers' Trainer asks for."""
     bitsandbytes = import_module("bitsandbytes")
 
+    def kept(kind: type[Any]) -> Make:
+        def make(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+            manager = bitsandbytes.optim.GlobalOptimManager.get_instance()
+            manager.register_parameters(parameters)
+            optimizer: torch.optim.Optimizer = kind(parameters)
+            manager.override_config(parameters[0], "optim_bits", 32)
+            return optimizer
+
+        return make
+
     return {
-        "adam-8bit": state_bytes(bitsandbytes.optim.AdamW8bit),
-        "lion-8bit": state_bytes(bitsandbytes.optim.Lion8bit),
+        "adam-8bit": state_bytes(kept(bitsandbytes.optim.AdamW8bit)),
+        "lion-8bit": state_bytes(kept(bitsandbytes.optim.Lion8bit)),
     }
 
 

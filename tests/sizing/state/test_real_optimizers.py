@@ -38,6 +38,7 @@ def _is_hidden(group: TensorGroup) -> bool:
     return group.is_hidden_matrix
 
 
+@pytest.mark.long
 def test_muon_of_torch_keeps_one_momentum_of_matrices_and_adamw_the_rest() -> None:
     matrices = state_bytes(torch.optim.Muon, _is_hidden)
     others = state_bytes(torch.optim.AdamW, lambda group: not _is_hidden(group))

@@ -45,3 +45,15 @@ def test_a_delta_larger_than_the_weights_is_refused() -> None:
     publication = {"interval_seconds": 60, "content": "delta", "delta_fraction": 1.5}
     with pytest.raises(InvalidInput, match="delta_fraction"):
         total_bytes(publication=publication)
+
+
+def test_bytes_per_parameter_are_of_the_models_that_are_trained() -> None:
+    """Adam in Megatron keeps 14 per parameter; a frozen model as large adds 2 of weights to each."""
+    asked: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
+    num_parameters = answer(asked).model.num_parameters
+    with_frozen = asked | {"training": {"reinforcement": {"saved_frozen_parameters": num_parameters}}}
+    with_critic = {"critic_parameters": num_parameters, "saved_frozen_parameters": num_parameters}
+    both = answer(asked | {"training": {"reinforcement": with_critic}}).checkpoint
+    assert answer(with_frozen).checkpoint.bytes_per_parameter == pytest.approx(16)
+    assert both.bytes_per_parameter == pytest.approx(15)
+    assert sum(part.bytes_per_parameter for part in both.parts.values()) == pytest.approx(15)

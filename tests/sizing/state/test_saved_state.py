@@ -6,10 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from sizing.errors import InvalidInput
+from sizing.frameworks import saved_parts
+from sizing.layout.size import group_bytes
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
-from sizing.state import Training, saved_parts
+from sizing.state import Training
 from sizing.state.optimizers import Optimizer
 from sizing.validation.optimizer_states import MEASURED_OPTIMIZERS, MEASURED_SHAPE, moment_bytes_per_parameter
 
@@ -19,7 +21,7 @@ LARGE = (4096, 4096)
 def bytes_per_parameter(*, has_weights_beside_master: bool = True, **training: Any) -> float:
     """Of a large matrix in a layer."""
     parts = saved_parts(Training.model_validate(training), has_weights_beside_master=has_weights_beside_master)
-    return sum(part.tensor_bytes(LARGE, is_hidden_matrix=True) for part in parts) / 4096**2
+    return sum(part.tensor_bytes(LARGE, role="hidden-matrix") for part in parts) / 4096**2
 
 
 def published_total(recipe: str) -> int:
@@ -99,14 +101,14 @@ def test_moments_follow_bf16_parameters() -> None:
     row = next(r for r in published("optimizer_state_bytes")["rows"] if r["optimizer"].startswith("adamw, bf16"))
     parts = saved_parts(Training(framework="fsdp2", precision="bf16"))
     moments = next(part for part in parts if part.name == "moments")
-    found = moments.tensor_bytes(LARGE, is_hidden_matrix=True) / 4096**2
+    found = moments.tensor_bytes(LARGE, role="hidden-matrix") / 4096**2
     assert found == pytest.approx(row["bytes_per_parameter"], rel=0.005)
 
 
 def test_muon_keeps_one_moment_of_matrices_and_adam_two_of_the_rest() -> None:
     parts = {part.name: part for part in saved_parts(Training(optimizer="muon"))}
-    assert parts["moments"].tensor_bytes((10, 10), is_hidden_matrix=True) == 400
-    assert parts["moments"].tensor_bytes((10, 10), is_hidden_matrix=False) == 800
+    assert parts["moments"].tensor_bytes((10, 10), role="hidden-matrix") == 400
+    assert parts["moments"].tensor_bytes((10, 10), role="other") == 800
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,15 @@ def test_eight_bit_adam_with_mixed_precision_saves_the_published_recipe() -> Non
     assert bytes_per_parameter(optimizer="adam-8bit") == pytest.approx(
         published_total("bf16 + master + 8-bit adam"), rel=0.001
     )
+
+
+def test_eight_bit_adam_keeps_the_embedding_in_32_bits_and_the_head_in_8() -> None:
+    """As transformers' Trainer has bitsandbytes do, which registers every nn.Embedding."""
+    groups = {group.role: group for group in inventory_of(MEASURED_SHAPE) if group.name in ("embedding", "output_head")}
+    (part,) = [part for part in saved_parts(Training(optimizer="adam-8bit")) if part.name == "moments"]
+    values = 32_000 * 512
+    assert group_bytes(groups["embedding"], part) == 2 * 4 * values
+    assert group_bytes(groups["other"], part) == 2 * (values + 4 * values // 256)
 
 
 def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:

@@ -30,8 +30,8 @@ def report(storage: dict[str, Any]) -> SizingReport:
 @pytest.mark.parametrize(("size", "key"), [("1su", "scalable_unit_32_nodes"), ("4su", "four_scalable_units")])
 def test_superpod_guidance_is_as_published(quality: str, size: str, key: str) -> None:
     facts, profile = GUIDANCE["dgx_superpod_h100"], storage_profiles()[f"dgx-superpod-h100-{size}-{quality}"].profile
-    system = [profile.read_bytes_per_second, profile.write_bytes_per_second]
-    node = [profile.node_read_bytes_per_second, profile.node_write_bytes_per_second]
+    system = [profile.read.file_system_bytes_per_second, profile.write.file_system_bytes_per_second]
+    node = [profile.read.node_bytes_per_second, profile.write.node_bytes_per_second]
     assert [rate and rate / 1e9 for rate in system] == facts[key][quality]
     assert [rate and rate / 1e9 for rate in node] == facts["single_node"][quality]
 
@@ -60,10 +60,10 @@ def test_mlperf_rates_are_bytes_over_the_slowest_ranks_seconds(entry: Any) -> No
         if f"{entry.num_nodes} hosts" in row["system"] and f"checkpointing {row['model']}," in entry.source
     )
     size = workloads[row["model"]]["total_gib"] * GIB
-    assert entry.profile.write_bytes_per_second == pytest.approx(size / row["write_seconds"], rel=2e-3)
-    assert (entry.profile.read_bytes_per_second is None) == ("read_seconds" not in row)
+    assert entry.profile.write.file_system_bytes_per_second == pytest.approx(size / row["write_seconds"], rel=2e-3)
+    assert (entry.profile.read.file_system_bytes_per_second is None) == ("read_seconds" not in row)
     if "read_seconds" in row:
-        assert entry.profile.read_bytes_per_second == pytest.approx(size / row["read_seconds"], rel=2e-3)
+        assert entry.profile.read.file_system_bytes_per_second == pytest.approx(size / row["read_seconds"], rel=2e-3)
 
 
 def test_buffered_writers_of_a_dgx_a100_bind_at_8_gb_per_second_and_direct_ones_do_not() -> None:
@@ -72,10 +72,10 @@ def test_buffered_writers_of_a_dgx_a100_bind_at_8_gb_per_second_and_direct_ones_
     assert buffered is not None
     assert direct is not None
     assert (buffered.bottleneck, direct.bottleneck) == ("page-cache", "node")
-    assert buffered.seconds == pytest.approx(
+    assert buffered.even_seconds == pytest.approx(
         13.8e12 / (64 * GUIDANCE["dgx_a100"]["buffered_writer_limit_bytes_per_second_per_node"])
     )
-    assert direct.seconds == pytest.approx(13.8e12 / (64 * 50e9))
+    assert direct.even_seconds == pytest.approx(13.8e12 / (64 * 50e9))
 
 
 def test_rates_that_other_numbers_of_nodes_achieved_are_named() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.cluster_answer import answer_cluster
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.questions.cluster.request import REFERENCE_CLUSTER
+from sizing.questions.registry import CLUSTER
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.joint_rates import joint_rates
@@ -70,8 +70,8 @@ def test_arrays_answer_as_their_rows(shape: dict[str, Any]) -> None:
 def test_joint_rates_take_the_time_that_was_asked_for(shape: dict[str, Any]) -> None:
     demand, asked = Demand(400e9, 100, 10, 100), 90.0
     joint = joint_rates(profile(shape), [demand], direction="write")
-    rates: dict[str, float] = {name: float(rate) for name, rate in joint.rates(joint.shared_seconds(asked)).items()}
-    found = transfer(profile(shape).model_copy(update=rates), [demand], direction="write")
+    rates = {name: float(rate) for name, rate in joint.rates(joint.shared_seconds(asked)).items()}
+    found = transfer(profile(shape).with_rates("write", **rates), [demand], direction="write")
     assert found is not None
     assert found.seconds == pytest.approx(asked)
 
@@ -100,4 +100,4 @@ def test_a_report_counts_contention_and_says_what_it_leaves() -> None:
 def test_jobs_that_share_storage_need_one_rate(field: str) -> None:
     shared = REFERENCE_CLUSTER["storage"]["profile"] | {field: 2}
     with pytest.raises(InvalidInput, match=f"{field} make it depend on who writes"):
-        answer_cluster(REFERENCE_CLUSTER | {"storage": {"profile": shared}})
+        CLUSTER.answer(REFERENCE_CLUSTER | {"storage": {"profile": shared}})

@@ -20,13 +20,15 @@ rates = st.floats(1e6, 1e13) | st.none()
 
 @st.composite
 def profiles(draw: st.DrawFn) -> StorageProfile:
-    return StorageProfile(
-        write_bytes_per_second=draw(st.floats(1e6, 1e13)),
-        node_write_bytes_per_second=draw(rates),
-        writer_write_bytes_per_second=draw(rates),
-        device_to_host_bytes_per_second=draw(rates),
-        files_per_second=draw(st.floats(1, 1e6) | st.none()),
-        fixed_write_seconds=draw(st.floats(0, 100) | st.none()),
+    return StorageProfile.of(
+        write=Rates(
+            file_system_bytes_per_second=draw(st.floats(1e6, 1e13)),
+            node_bytes_per_second=draw(rates),
+            writer_bytes_per_second=draw(rates),
+            device_to_host_bytes_per_second=draw(rates),
+            files_per_second=draw(st.floats(1, 1e6) | st.none()),
+            fixed_seconds=draw(st.floats(0, 100) | st.none()),
+        )
     )
 
 
@@ -54,12 +56,15 @@ def test_the_resource_that_takes_longest_is_named(profile: dict[str, float], sec
 
 
 def test_a_profile_without_rates_for_a_direction_gives_no_time() -> None:
-    assert transfer(StorageProfile(read_bytes_per_second=1e9), [DEMAND], direction="write") is None
+    assert (
+        transfer(StorageProfile.of(read=Rates(file_system_bytes_per_second=1e9)), [DEMAND], direction="write") is None
+    )
 
 
 def test_reading_uses_the_read_rates_alone() -> None:
-    profile = StorageProfile(
-        write_bytes_per_second=1e9, read_bytes_per_second=1e12, device_to_host_bytes_per_second=1e6
+    profile = StorageProfile.of(
+        write=Rates(file_system_bytes_per_second=1e9, device_to_host_bytes_per_second=1e6),
+        read=Rates(file_system_bytes_per_second=1e12),
     )
     result = transfer(profile, [DEMAND], direction="read")
     assert result is not None
@@ -67,13 +72,24 @@ def test_reading_uses_the_read_rates_alone() -> None:
 
 
 def test_slack_is_what_a_resource_could_have_idled() -> None:
-    profile = StorageProfile(write_bytes_per_second=1024e9, node_write_bytes_per_second=8e9)
+    profile = StorageProfile.of(write=Rates(file_system_bytes_per_second=1024e9, node_bytes_per_second=8e9))
     result = transfer(profile, [DEMAND], direction="write")
     assert result is not None
     assert {limit.resource: limit.slack_fraction for limit in result.limits} == {
         "node": 0.0,
         "file-system": 0.5,
     }
+
+
+def test_draining_a_cache_that_holds_the_whole_save_takes_no_time_and_has_no_rate() -> None:
+    profile = StorageProfile.of(
+        write=Rates(file_system_bytes_per_second=1024e9, cache_bytes=20e12, beyond_cache_bytes_per_second=1e9)
+    )
+    result = transfer(profile, [DEMAND], direction="write")
+    assert result is not None
+    cache = next(limit for limit in result.limits if limit.resource == "write-back-cache")
+    assert (cache.seconds, cache.bytes_per_second) == (0.0, None)
+    assert cache.slack_fraction == 1.0
 
 
 @given(profiles())
@@ -106,7 +122,7 @@ def test_the_equations_take_arrays_and_agree_with_the_scalar_answer() -> None:
 
 
 def test_steps_follow_each_other_each_at_its_own_limit() -> None:
-    profile = StorageProfile(read_bytes_per_second=100.0, writer_read_bytes_per_second=1.0)
+    profile = StorageProfile.of(read=Rates(file_system_bytes_per_second=100.0, writer_bytes_per_second=1.0))
     everyone, one_rank = Demand(1_000, 1_000, 125, 1), Demand(50, 1, 1, 1)
     result = transfer(profile, [everyone, one_rank], direction="read")
     assert result is not None
@@ -116,7 +132,9 @@ def test_steps_follow_each_other_each_at_its_own_limit() -> None:
 
 def test_profiles_of_arrays_give_what_their_rows_give() -> None:
     rows = [
-        StorageProfile(write_bytes_per_second=fast, node_write_bytes_per_second=node, files_per_second=files)
+        StorageProfile.of(
+            write=Rates(file_system_bytes_per_second=fast, node_bytes_per_second=node, files_per_second=files)
+        )
         for fast, node, files in ((1e12, 8e9, 1e6), (1e11, 8e9, 1.0), (1e11, 1e12, 1e3))
     ]
     columns = {name: np.array([getattr(row, name) for row in rows]) for name in rows[0].model_fields_set}
@@ -176,7 +194,9 @@ def test_saves_and_restores_pay_for_files_and_plans_at_their_own_rates() -> None
 
 
 def test_what_happens_once_is_not_paid_for_each_step_of_a_restore() -> None:
-    profile = StorageProfile(read_bytes_per_second=1e9, fixed_read_seconds=3.0, commit_seconds=7.0)
+    profile = StorageProfile.of(
+        write=Rates(commit_seconds=7.0), read=Rates(file_system_bytes_per_second=1e9, fixed_seconds=3.0)
+    )
     step = Demand(10**9, 1, 1, 1)
     result = transfer(profile, [step, step], direction="read")
     assert result is not None

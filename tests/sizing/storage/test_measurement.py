@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from sizing.errors import InvalidInput
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from sizing.storage.measured_profile import profile_of
 from sizing.storage.measurement import BenchmarkResult, Measurement
+from sizing.storage.profile import profile_of
 
 
 def measurement(operation: str = "write", seconds: tuple[float, ...] = (2.0, 1.0, 4.0), **changed: Any) -> Any:
@@ -90,14 +90,14 @@ def test_another_schema_version_is_refused() -> None:
 
 def test_a_profile_takes_write_and_read_from_their_own_measurements() -> None:
     profile = profile_of(result(measurement(), measurement("restore", (0.5, 0.5, 0.5))))
-    assert profile.write_bytes_per_second == 1e9
-    assert profile.read_bytes_per_second == 4e9
-    assert profile.node_write_bytes_per_second is None
+    assert profile.write.file_system_bytes_per_second == 1e9
+    assert profile.read.file_system_bytes_per_second == 4e9
+    assert profile.write.node_bytes_per_second is None
 
 
 def test_a_read_that_may_have_come_from_memory_is_no_storage_rate() -> None:
     profile = profile_of(result(measurement(), measurement("restore", cache_policy="cached")))
-    assert profile.read_bytes_per_second is None
+    assert profile.read.file_system_bytes_per_second is None
 
 
 def test_the_warnings_of_the_run_reach_the_report() -> None:

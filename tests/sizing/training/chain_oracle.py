@@ -5,15 +5,15 @@ from __future__ import annotations
 import heapq
 import itertools
 
-from sizing.training.rematerialization.chain import Chain
+from sizing.training.rematerialization.chain import LayerChain
 
 State = tuple[int, frozenset[int], frozenset[int], int]
 """Layers not yet back, inputs kept, layers of which all is kept, and where the last step left a value."""
 
 
-def least_time(chain: Chain, budget: float, *, may_drop: bool) -> float | None:
+def least_time(chain: LayerChain, budget: float, *, may_drop: bool) -> float | None:
     """By Dijkstra's algorithm over states; `may_drop`: what is kept may be let go before it is used."""
-    begin: State = (chain.num_links, frozenset({0}), frozenset(), 0)
+    begin: State = (chain.num_layers, frozenset({0}), frozenset(), 0)
     best = {begin: 0.0}
     numbers = itertools.count()
     queue = [(0.0, next(numbers), begin)]
@@ -30,21 +30,21 @@ def least_time(chain: Chain, budget: float, *, may_drop: bool) -> float | None:
     return None
 
 
-def _next(chain: Chain, budget: float, state: State, *, may_drop: bool) -> list[tuple[float, State]]:
+def _next(chain: LayerChain, budget: float, state: State, *, may_drop: bool) -> list[tuple[float, State]]:
     left, inputs, kept, at = state
     x = chain.value_bytes
     found: list[tuple[float, State]] = []
 
     def held(inputs: frozenset[int], kept: frozenset[int], at: int) -> float:
-        return sum(x[i] for i in inputs | {at}) + sum(chain.links[i].kept_bytes for i in kept) + x[left]
+        return sum(x[i] for i in inputs | {at}) + sum(chain.layers[i].kept_bytes for i in kept) + x[left]
 
     for layer in (inputs | {at}) & frozenset(range(left)):
         for now, also in ((inputs, kept), (inputs | {layer}, kept), (inputs | {layer}, kept | {layer})):
             if held(now, also, layer) + x[layer + 1] <= budget:
-                found.append((chain.links[layer].forward_time, (left, now, also, layer + 1)))
+                found.append((chain.layers[layer].forward_time, (left, now, also, layer + 1)))
     last = left - 1
     if last in kept and held(inputs, kept, last) + x[last] <= budget:
-        found.append((chain.links[last].backward_time, (last, inputs - {last}, kept - {last}, 0)))
+        found.append((chain.layers[last].backward_time, (last, inputs - {last}, kept - {last}, 0)))
     if may_drop:
         found += [(0.0, (left, inputs - {i}, kept, at)) for i in inputs if i and i not in kept]
         found += [(0.0, (left, inputs, kept - {i}, at)) for i in kept]

@@ -14,7 +14,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
-from io_bench.validation.last_step import leave
+from io_bench.checks.validation.forked_ranks import leave
 
 TIMEOUT = timedelta(seconds=300)
 

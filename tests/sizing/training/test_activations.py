@@ -15,12 +15,11 @@ from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.training.execution import execution_of
 from sizing.training.memory.gpu_memory import GpuMemory
-from sizing.training.memory.layer_activations import LayerShape, layer_activation_bytes
-from sizing.training.memory.memory_question import MemoryQuestion
-from sizing.training.memory.nearest import MAX_TRIED
-from sizing.training.schedules.base import Pipeline
-from sizing.training.schedules.closed_forms import bubble_fraction
-from sizing.training.schedules.registry import SCHEDULES
+from sizing.training.memory.layer_activations import LayerShape, kept_without_modules, layer_activation_bytes
+from sizing.training.memory.search import MAX_TRIED, MemoryQuestion
+from sizing.training.schedules import SCHEDULES
+from sizing.training.schedules.one_way import bubble_fraction
+from sizing.training.schedules.schedule import PipelineShape
 
 FACTS = published("training_techniques")
 BY_SCHEDULE = {row["schedule"]: row for row in FACTS["pipeline_schedules"]}
@@ -111,15 +110,60 @@ def test_latent_attention_keeps_its_latents_and_full_heads() -> None:
     assert layer_bytes(DEEPSEEK) == 2 * 2 * 2048 * (4 * 7_168 + latents + heads + experts)
 
 
+def test_deepseek_keeps_what_its_report_does_not_compute_again() -> None:
+    """arXiv 2412.19437, sections 3.2.3 and 3.3.3: norms, up-projections and SwiGLU again; inputs of products in FP8."""
+    modules = kept_without_modules(("core-attn", "layernorm", "mla-up-proj", "moe-act"))
+    kept = LayerShape(DEEPSEEK, Parallelism(), 2, cached_bytes=1.0).selected(modules, is_sparse=True)
+    hidden, inner = 7168, 2048
+    norms, latents, results = 2 * 2 * hidden, 2 * (1536 + 512 + 64), (2 + 1) * 128 * 128
+    shared, routed = (2 + 2 + 1) * inner, 8 * (hidden + 2 * inner)
+    assert kept.split + kept.whole == norms + latents + results + shared + routed
+
+
+def test_selective_recomputation_of_experts_keeps_all_but_scores_unless_modules_are_named() -> None:
+    """Megatron-LM's --recompute-modules is core_attn where it is not given."""
+    memory = {}
+    batch: dict[str, object] = {"micro_batch_size": 1, "sequence_length": 4096}
+    settings: dict[str, dict[str, object]] = {
+        "none": {"recomputation": "none"},
+        "default": {},
+        "norms": {"recompute_modules": ["layernorm"]},
+        "all": {"recompute_modules": ["layernorm", "mla_up_proj", "moe_act"]},
+    }
+    for name, training in settings.items():
+        report = answer(
+            scenario_from(
+                {
+                    "model": {"preset": "deepseek-v3"},
+                    "training": batch | training,
+                    "parallelism": {"data": 64, "expert": 64, "pipeline": 1},
+                }
+            )
+        )
+        memory[name] = report.training.activation_bytes or 0
+    assert memory["default"] == memory["none"] > memory["norms"] > memory["all"]
+
+
+def test_inputs_of_quantized_products_are_kept_in_8_bits() -> None:
+    bf16, fp8 = (LayerShape(LLAMA, Parallelism(), 2, cached_bytes=each).dense for each in (None, 1.0))
+    hidden, inner = 4096, 14_336
+    halved, result_of_attention = 2 * hidden + inner, hidden
+    assert bf16.split + bf16.whole - fp8.split - fp8.whole == halved - result_of_attention
+
+
 def test_a_module_that_predicts_further_tokens_is_a_layer_with_a_head_on_the_last_stage() -> None:
     a = DEEPSEEK
     kept = []
     for num_modules in (None, 1):
         model = {"architecture": a.model_copy(update={"num_mtp_layers": num_modules}).model_dump()}
-        report = answer(scenario_from({"model": model, "training": BATCH, "parallelism": {"data": 8, "expert": 8}}))
+        report = answer(
+            scenario_from(
+                {"model": model, "training": BATCH | {"recomputation": "none"}, "parallelism": {"data": 8, "expert": 8}}
+            )
+        )
         kept.append(report.training.activation_bytes or 0)
     of_head = 2_048 * (4 * 7_168 + 4 * a.vocab_size)
-    assert kept[1] - kept[0] == layer_bytes(a) / 2 + of_head
+    assert kept[1] - kept[0] == layer_bytes(a, recomputation="none") / 2 + of_head
 
 
 def test_context_ranks_share_a_sequence() -> None:
@@ -142,7 +186,7 @@ def test_interleaving_is_as_published(p: int, v: int, m: int) -> None:
     row = BY_SCHEDULE["interleaved 1f1b"]
     of_ideal = evaluated(row["bubble"].removesuffix(" of ideal time"), p=p, v=v, m=m)
     assert bubble_fraction(num_stages=p, num_chunks=v, num_microbatches=m) == pytest.approx(of_ideal / (1 + of_ideal))
-    held = SCHEDULES["interleaved"].in_flight_microbatches(Pipeline(p, m, v), 0)
+    held = SCHEDULES["interleaved"].in_flight_microbatches(PipelineShape(p, m, v), 0)
     assert held == pytest.approx(p * (1 + (p - 1) / (p * v)))
     assert math.ceil(held) == evaluated(row["in_flight"], p=p, v=v)
 
@@ -150,11 +194,11 @@ def test_interleaving_is_as_published(p: int, v: int, m: int) -> None:
 @pytest.mark.parametrize("m", [4, 8, 32])
 def test_microbatches_in_flight_are_as_published(m: int) -> None:
     first, per_stage = BY_SCHEDULE["1f1b / dapple"]["in_flight"].split("; stage i: ")
-    assert SCHEDULES["1f1b"].in_flight_microbatches(Pipeline(8, m), 0) == evaluated(first, p=8, m=m)
+    assert SCHEDULES["1f1b"].in_flight_microbatches(PipelineShape(8, m), 0) == evaluated(first, p=8, m=m)
     for i in range(8):
-        held = SCHEDULES["1f1b"].in_flight_microbatches(Pipeline(8, 32), i)
+        held = SCHEDULES["1f1b"].in_flight_microbatches(PipelineShape(8, 32), i)
         assert held == evaluated(per_stage, p=8, i=i)
-    assert SCHEDULES["gpipe"].in_flight_microbatches(Pipeline(8, m), 3) == m
+    assert SCHEDULES["gpipe"].in_flight_microbatches(PipelineShape(8, m), 3) == m
 
 
 BATCH = {"sequence_length": 2048, "micro_batch_size": 1}

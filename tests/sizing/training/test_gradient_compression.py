@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS, CheckpointFormat
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of, saved_by_rank_of
+from sizing.sized_layout import manifest_of, saved_by_rank_of
 from sizing.state.gradient_compression import METHODS, Exchange, GradientCompression
+from tests.examples import examples
 
 FP32 = Exchange(num_ranks=2, value_bytes=4)
 
@@ -52,6 +53,7 @@ def check_hook(tmp_path: Path, *, approximation_rank: int, feeds_back: bool) -> 
     return found
 
 
+@pytest.mark.long
 def test_the_hook_of_pytorch_keeps_and_sends_what_is_counted_and_only_errors_differ(tmp_path: Path) -> None:
     first, second = check_hook(tmp_path, approximation_rank=2, feeds_back=True)
     assert first["digests"][0] != second["digests"][0]
@@ -199,7 +201,7 @@ def test_a_format_without_a_place_for_errors_says_so() -> None:
         asked({"method": "top-k"}, training=training, parallelism={"data": 4, "shard_group": 1})
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@examples(12)
 @given(data=st.integers(1, 64), method=st.sampled_from(sorted(METHODS)), feeds_back=st.none() | st.booleans())
 def test_what_is_saved_grows_with_the_replicas_and_the_rest_does_not(
     data: int, method: str, feeds_back: bool | None

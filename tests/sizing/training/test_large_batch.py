@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer
-from sizing.training.large_batch.run_length import steps_of_run
+from sizing.training.run_length import steps_of_run
 
 TOKENS = st.integers(1, 10**15)
 

@@ -3,11 +3,12 @@
 import itertools
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.report import answer
 from sizing.training import GpuMemory
+from tests.examples import examples
 
 SHAPE = {"family": "llama", "hidden_size": 512, "num_layers": 8, "num_attention_heads": 8, "ffn_hidden_size": 1376}
 SEQUENCE, HIDDEN_BYTES = 1024, 2 * 512
@@ -20,7 +21,7 @@ def memory(training: dict[str, Any], **degrees: Any) -> GpuMemory:
     return answer({"model": model, "training": step | training, "parallelism": degrees}).training
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@examples(6)
 @given(
     pipeline=st.sampled_from([1, 2, 4]),
     tensor=st.sampled_from([1, 2, 4]),
@@ -46,7 +47,7 @@ def test_to_compute_one_layer_more_again_keeps_no_more_than_its_input(
     assert (selective.activation_bytes or 0) <= (found[0].activation_bytes or 0)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@examples(6)
 @given(
     data=st.sampled_from([1, 2, 4, 8, 16]),
     precision=st.sampled_from(["bf16-mixed", "fp16-mixed", "fp32"]),

@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.model import catalog
 from sizing.report import SizingReport, answer
-from sizing.training.memory.gathered import gathered_by_zero3
-from sizing.training.offload.swapping import (
+from sizing.training.memory.in_flight import gathered_by_zero3
+from sizing.training.offload import (
     area_of_absence,
     chain_of,
+    choose_to_swap_out,
     duration_of_absence,
     peak_bytes,
-    swapped_out,
 )
-from sizing.training.time.host_traffic import HostRates, HostTraffic, waited_seconds
+from sizing.training.time.links import HostRates, HostTraffic, waited_seconds
+from tests.examples import examples
 
 ESTIMATES = json.loads((Path(__file__).parent / "deepspeed_estimates.json").read_text())
 BUFFER_FACTOR = 1.5
@@ -146,7 +147,7 @@ STEP: dict[str, Any] = {"sequence_length": 2048, "micro_batch_size": 1, "global_
 PLACES = st.sampled_from(["none", "host", "nvme"])
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     optimizer=PLACES,
     weights=PLACES,
@@ -269,7 +270,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 
 
 @pytest.mark.parametrize("score", [duration_of_absence, area_of_absence])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(sizes=SIZES, room=st.integers(1, 40))
 def test_the_swapped_tensors_leave_the_room_wherever_any_choice_does(score: Any, sizes: list[int], room: int) -> None:
     """Against every choice of tensors: one that fits exists just where all swapped fit, and no choice moves less."""
@@ -277,7 +278,7 @@ def test_the_swapped_tensors_leave_the_room_wherever_any_choice_does(score: Any,
     numbers = range(len(tensors))
     choices = itertools.chain.from_iterable(itertools.combinations(numbers, n) for n in range(len(tensors) + 1))
     fitting = [sum(sizes[i] for i in some) for some in choices if peak_bytes(tensors, some) <= room]
-    found = swapped_out(tensors, room_bytes=room, score=score)
+    found = choose_to_swap_out(tensors, room_bytes=room, score=score)
     assert (found is not None) == bool(fitting)
     if found is not None:
         assert peak_bytes(tensors, found) <= room
@@ -286,13 +287,13 @@ def test_the_swapped_tensors_leave_the_room_wherever_any_choice_does(score: Any,
 
 @pytest.mark.parametrize("score", [duration_of_absence, area_of_absence])
 def test_of_equal_layers_the_first_are_swapped_and_no_choice_moves_less(score: Any) -> None:
-    assert swapped_out(chain_of([4.0] * 6), room_bytes=16, score=score) == (0, 1)
+    assert choose_to_swap_out(chain_of([4.0] * 6), room_bytes=16, score=score) == (0, 1)
 
 
 def test_the_area_of_absence_prefers_a_large_tensor_to_a_long_wait() -> None:
     chain = chain_of([1.0, 8.0, 1.0])
-    assert swapped_out(chain, room_bytes=9, score=area_of_absence) == (1,)
-    assert swapped_out(chain, room_bytes=9, score=duration_of_absence) == (0,)
+    assert choose_to_swap_out(chain, room_bytes=9, score=area_of_absence) == (1,)
+    assert choose_to_swap_out(chain, room_bytes=9, score=duration_of_absence) == (0,)
 
 
 LINK = 0.47 * 63e9
@@ -347,7 +348,7 @@ def test_without_a_rate_of_what_it_passes_a_step_has_no_time() -> None:
         assert (found.training.step is not None) == is_known
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     bytes_of=st.lists(st.floats(0, 1e12), min_size=7, max_size=7),
     rates=st.lists(st.floats(1e9, 1e12), min_size=3, max_size=3),

@@ -4,22 +4,24 @@ import itertools
 
 import pytest
 
-from sizing.training.rematerialization.chain import Chain, Link, Plan
+from sizing.training.rematerialization.chain import ChainLayer, LayerChain, RecomputationPlan
 from sizing.training.rematerialization.techniques import TECHNIQUES, Room, one_by_one, resident_bytes
 
 NAMED = {technique.name: technique for technique in TECHNIQUES}
-EQUAL = Chain.of_equal(8, Link(1, 2, 1, 10))
-UNLIKE = Chain((Link(1, 2, 1, 4), Link(3, 6, 1, 12), Link(1, 2, 1, 9), Link(2, 4, 1, 2)), 1)
+EQUAL = LayerChain.of_equal(8, ChainLayer(1, 2, 1, 10))
+UNLIKE = LayerChain(
+    (ChainLayer(1, 2, 1, 4), ChainLayer(3, 6, 1, 12), ChainLayer(1, 2, 1, 9), ChainLayer(2, 4, 1, 2)), 1
+)
 
 
-def plan(name: str, chain: Chain, num_bytes: float, in_flight: float = 1) -> Plan:
+def plan(name: str, chain: LayerChain, num_bytes: float, in_flight: float = 1) -> RecomputationPlan:
     return NAMED[name].plan(chain, Room(num_bytes, in_flight))
 
 
 @pytest.mark.parametrize("in_flight", [1, 2, 5])
 @pytest.mark.parametrize("chain", [EQUAL, UNLIKE], ids=["equal", "unlike"])
-def test_the_fewest_layers_are_no_more_than_any_choice_needs(chain: Chain, in_flight: int) -> None:
-    layers = range(chain.num_links)
+def test_the_fewest_layers_are_no_more_than_any_choice_needs(chain: LayerChain, in_flight: int) -> None:
+    layers = range(chain.num_layers)
     choices = [set(each) for number in range(len(layers) + 1) for each in itertools.combinations(layers, number)]
     plans = [one_by_one(chain, choice) for choice in choices]
     for num_bytes in range(10, 100 * in_flight, 7 * in_flight):
@@ -39,6 +41,16 @@ def test_rotor_takes_no_longer_than_one_by_one_where_both_fit(in_flight: int) ->
         if room.fits(EQUAL, fewest):
             assert room.fits(EQUAL, rotor)
             assert rotor.time <= fewest.time
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 12])
+@pytest.mark.parametrize(
+    "chain", [EQUAL, UNLIKE, LayerChain.of_equal(60, ChainLayer(1, 2, 1, 3))], ids=["equal", "unlike", "long"]
+)
+def test_where_nothing_fits_rotor_is_the_smallest(chain: LayerChain, in_flight: int) -> None:
+    room = Room(1, in_flight)
+    needed = {name: room.needed(chain, plan(name, chain, 1, in_flight)) for name in NAMED}
+    assert needed["rotor"] == min(needed.values())
 
 
 def test_microbatches_in_flight_leave_what_they_keep_and_one_goes_back() -> None:

@@ -4,41 +4,49 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.training.rematerialization.chain import Chain, Link, Plan, Step, carried_out, kept_all
-from sizing.training.rematerialization.revolve import num_advances, revolve
-from sizing.training.rematerialization.rotor import rotor, smallest
-from sizing.training.rematerialization.segments import segmented, sqrt_plan
+from sizing.training.rematerialization.chain import (
+    ChainLayer,
+    ChainStep,
+    LayerChain,
+    RecomputationPlan,
+    carry_out,
+    cut_into_segments,
+    keep_all,
+    sqrt_plan,
+)
+from sizing.training.rematerialization.dynamic_programs import num_advances, revolve, rotor, smallest
+from tests.examples import examples
 from tests.sizing.training.chain_oracle import least_time
 
-LAYER = Link(forward_time=1, backward_time=2, input_bytes=1, kept_bytes=3)
+LAYER = ChainLayer(forward_time=1, backward_time=2, input_bytes=1, kept_bytes=3)
 
 
-def some_chain(seed: int, *, max_links: int = 5) -> Chain:
+def some_chain(seed: int, *, max_layers: int = 5) -> LayerChain:
     """Unlike layers of small whole sizes, so that slots of one byte are exact."""
     dice = random.Random(seed)  # noqa: S311 - a fixed seed for tests
-    links = [
-        Link(dice.randint(1, 5), dice.randint(1, 9), dice.randint(1, 4), dice.randint(0, 6))
-        for _ in range(dice.randint(1, max_links))
+    layers = [
+        ChainLayer(dice.randint(1, 5), dice.randint(1, 9), dice.randint(1, 4), dice.randint(0, 6))
+        for _ in range(dice.randint(1, max_layers))
     ]
-    return Chain(tuple(links), dice.randint(1, 4))
+    return LayerChain(tuple(layers), dice.randint(1, 4))
 
 
-def all_kept_peak(chain: Chain) -> int:
-    return int(carried_out(chain, kept_all(range(chain.num_links))).peak_bytes)
+def all_kept_peak(chain: LayerChain) -> int:
+    return int(carry_out(chain, keep_all(range(chain.num_layers))).peak_bytes)
 
 
-def first_again(chain: Chain, again: int) -> Plan:
+def first_again(chain: LayerChain, again: int) -> RecomputationPlan:
     """The first layers computed again one by one, the rest kept."""
-    first, rest = range(again), range(again, chain.num_links)
-    steps = [Step(layer, "input") for layer in first] + kept_all(rest)
-    return carried_out(chain, [*steps, *(step for layer in reversed(first) for step in kept_all([layer]))])
+    first, rest = range(again), range(again, chain.num_layers)
+    steps = [ChainStep(layer, "input") for layer in first] + keep_all(rest)
+    return carry_out(chain, [*steps, *(step for layer in reversed(first) for step in keep_all([layer]))])
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 40))])
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(5, 40))])
 def test_rotor_takes_the_least_time_that_any_plan_can(seed: int) -> None:
     """Of plans that let nothing go before its time; letting go can help a little, as the paper says."""
     chain = some_chain(seed)
@@ -53,7 +61,7 @@ def test_rotor_takes_the_least_time_that_any_plan_can(seed: int) -> None:
         assert plan.peak_bytes <= budget
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_to_let_go_of_what_is_kept_helps_one_small_chain_of_two_hundred() -> None:
     shorter = []
     for chain in map(some_chain, range(40)):
@@ -67,9 +75,9 @@ def test_to_let_go_of_what_is_kept_helps_one_small_chain_of_two_hundred() -> Non
 
 
 @given(st.integers(1, 24), st.integers(1, 12), st.integers(0, 12))
-@settings(max_examples=4, deadline=None)
+@examples(4)
 def test_rotor_stays_within_its_budget_and_more_memory_never_takes_longer(n: int, kept: int, spare: int) -> None:
-    chain = Chain.of_equal(n, Link(1, 2, 1, kept))
+    chain = LayerChain.of_equal(n, ChainLayer(1, 2, 1, kept))
     least = smallest(chain).peak_bytes
     times = []
     for budget in (least, least + spare, all_kept_peak(chain)):
@@ -81,7 +89,7 @@ def test_rotor_stays_within_its_budget_and_more_memory_never_takes_longer(n: int
 
 
 def test_a_budget_below_the_least_is_told_the_least() -> None:
-    chain = Chain.of_equal(16, Link(1, 2, 1e9, 10e9))
+    chain = LayerChain.of_equal(16, ChainLayer(1, 2, 1e9, 10e9))
     with pytest.raises(InvalidInput, match="budget_bytes must be at least") as caught:
         rotor(chain, 5e9)
     least = float(str(caught.value).split("at least ")[1].split(" GB")[0]) * 1e9
@@ -92,12 +100,12 @@ def test_a_budget_below_the_least_is_told_the_least() -> None:
     with pytest.raises(InvalidInput, match="budget_bytes must be above 0, got 0"):
         rotor(chain, 0)
     with pytest.raises(InvalidInput, match="chain must have at most 256 layers, got 300"):
-        rotor(Chain.of_equal(300, LAYER), 1e3)
+        rotor(LayerChain.of_equal(300, LAYER), 1e3)
 
 
 def test_with_segments_of_one_layer_each_is_kept_or_goes_forward_once_more() -> None:
     """As frameworks recompute; the first layers are best, as none beside them is kept when they are computed again."""
-    chain = Chain.of_equal(8, Link(1, 2, 1, 10))
+    chain = LayerChain.of_equal(8, ChainLayer(1, 2, 1, 10))
     for budget in range(30, 95, 8):
         plan = rotor(chain, budget, num_slots=budget, max_segment=1)
         again = next(again for again in range(9) if first_again(chain, again).peak_bytes <= budget)
@@ -108,7 +116,7 @@ def test_with_segments_of_one_layer_each_is_kept_or_goes_forward_once_more() -> 
 
 def test_one_layer_more_computed_again_needs_at_most_one_layer_s_input_more_than_it_saves() -> None:
     """The law: a layer that is computed again leaves its input, and nothing else of it is held twice."""
-    chain = Chain.of_equal(12, Link(1, 2, 1, 10))
+    chain = LayerChain.of_equal(12, ChainLayer(1, 2, 1, 10))
     peaks = [first_again(chain, again).peak_bytes for again in range(13)]
     assert all(after <= before + 1 for before, after in pairwise(peaks))
     assert peaks[0] - peaks[11] == 11 * 10
@@ -116,7 +124,7 @@ def test_one_layer_more_computed_again_needs_at_most_one_layer_s_input_more_than
 
 @pytest.mark.parametrize("n", [1, 2, 9, 16, 50, 100])
 def test_the_root_of_the_layers_takes_one_forward_pass_more_at_most(n: int) -> None:
-    plan = sqrt_plan(Chain.of_equal(n, LAYER))
+    plan = sqrt_plan(LayerChain.of_equal(n, LAYER))
     assert plan.extra_time <= n
     assert set(plan.forward_counts) <= {1, 2}
     root = int(n**0.5)
@@ -125,9 +133,9 @@ def test_the_root_of_the_layers_takes_one_forward_pass_more_at_most(n: int) -> N
 
 
 def test_segments_meet_both_ends() -> None:
-    chain = Chain.of_equal(10, LAYER)
-    assert segmented(chain, 1).extra_time == 0
-    assert segmented(chain, 10).forward_counts == (2,) * 9 + (1,)
+    chain = LayerChain.of_equal(10, LAYER)
+    assert cut_into_segments(chain, 1).extra_time == 0
+    assert cut_into_segments(chain, 10).forward_counts == (2,) * 9 + (1,)
 
 
 CHECKPOINT_SCHEDULES = {
@@ -139,7 +147,7 @@ CHECKPOINT_SCHEDULES = {
 
 @pytest.mark.parametrize(("layers", "inputs"), CHECKPOINT_SCHEDULES)
 def test_revolve_takes_as_many_forward_steps_as_the_published_program(layers: int, inputs: int) -> None:
-    plan = revolve(Chain.of_equal(layers, LAYER), inputs)
+    plan = revolve(LayerChain.of_equal(layers, LAYER), inputs)
     assert sum(plan.forward_counts) == CHECKPOINT_SCHEDULES[layers, inputs]
     assert num_advances(layers, inputs) + layers == sum(plan.forward_counts)
 
@@ -161,19 +169,19 @@ def test_no_way_to_share_inputs_takes_fewer_advances_than_revolve(layers: int) -
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_smallest_plan_is_the_least_that_any_plan_needs(seed: int) -> None:
-    chain = some_chain(seed, max_links=4)
+    chain = some_chain(seed, max_layers=4)
     least = smallest(chain).peak_bytes
     assert least_time(chain, least, may_drop=False) is not None
     assert least_time(chain, least - 1, may_drop=False) is None
 
 
 def test_plans_that_cannot_be_are_refused() -> None:
-    chain = Chain.of_equal(2, LAYER)
+    chain = LayerChain.of_equal(2, LAYER)
     with pytest.raises(ValueError, match="layer 1 has no input"):
-        carried_out(chain, [Step(1, "all")])
+        carry_out(chain, [ChainStep(1, "all")])
     with pytest.raises(ValueError, match="layer 0 cannot go back"):
-        carried_out(chain, [Step(0, "all"), Step(0, None)])
+        carry_out(chain, [ChainStep(0, "all"), ChainStep(0, None)])
     with pytest.raises(ValueError, match="layers up to 1 have not gone back"):
-        carried_out(chain, [Step(0, "all"), Step(1, "all")])
+        carry_out(chain, [ChainStep(0, "all"), ChainStep(1, "all")])
     with pytest.raises(InvalidInput, match="num_inputs must be at least 1"):
         revolve(chain, 0)

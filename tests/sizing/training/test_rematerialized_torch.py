@@ -8,10 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from sizing.training.rematerialization.chain import Chain, Link, Plan
-from sizing.training.rematerialization.revolve import revolve
-from sizing.training.rematerialization.rotor import rotor, smallest
-from sizing.training.rematerialization.segments import sqrt_plan
+from sizing.training.rematerialization.chain import ChainLayer, LayerChain, RecomputationPlan, sqrt_plan
+from sizing.training.rematerialization.dynamic_programs import revolve, rotor, smallest
 
 BATCH = 8
 WIDTHS = (16, 16, 64, 16, 16, 32, 16)
@@ -29,15 +27,15 @@ def model() -> list[Block]:
     return [Block(before, after, factor).double() for (before, after), factor in blocks]
 
 
-def chain() -> Chain:
+def chain() -> LayerChain:
     """Of a block, backward needs its input, what goes into the activation function and what comes out: 8 bytes each."""
-    links = [
-        Link(
+    layers = [
+        ChainLayer(
             2 * factor * before * before, 4 * factor * before * before, 8 * BATCH * before, 16 * BATCH * factor * before
         )
         for before, factor in zip(WIDTHS, FACTORS, strict=False)
     ]
-    return Chain(tuple(links), 8 * BATCH * WIDTHS[-1])
+    return LayerChain(tuple(layers), 8 * BATCH * WIDTHS[-1])
 
 
 class Walk:
@@ -51,7 +49,7 @@ class Walk:
         self.gradient = torch.ones(BATCH, WIDTHS[-1], dtype=torch.float64)
         self.peak = 0
 
-    def run(self, plan: Plan) -> None:
+    def run(self, plan: RecomputationPlan) -> None:
         for layer, keep in plan.steps:
             if keep is None:
                 self.back(layer)
@@ -95,9 +93,9 @@ class Walk:
         return sum(num_bytes for place, num_bytes in storages.items() if place not in weights)
 
 
-def planned_bytes(plan: Plan) -> float:
+def planned_bytes(plan: RecomputationPlan) -> float:
     """The max of inputs and of what backward needs, by the sizes of the chain alone."""
-    links, inputs, most = chain().links, {0}, 0.0
+    links, inputs, most = chain().layers, {0}, 0.0
     kept: set[int] = set()
     for layer, keep in plan.steps:
         if keep is None:

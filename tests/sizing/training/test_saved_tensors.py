@@ -12,8 +12,7 @@ from sizing.model import Architecture
 from sizing.state import Training
 from sizing.state.training import Precision
 from sizing.training.execution import execution_of, value_bytes
-from sizing.training.kernels import EAGER
-from sizing.training.losses import LOSSES
+from sizing.training.kernels import EAGER, LOSSES
 from sizing.training.memory.layer_activations import LayerShape, layer_activation_bytes
 
 SEQUENCES, TOKENS = 2, 128

@@ -9,8 +9,8 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state.training import Schedule
 from sizing.training import GpuMemory
-from sizing.training.schedules.base import Pipeline
-from sizing.training.schedules.registry import SCHEDULES
+from sizing.training.schedules import SCHEDULES
+from sizing.training.schedules.schedule import PipelineShape
 
 STEP = {"sequence_length": 2048, "micro_batch_size": 1, "global_batch_size": 512}
 DEGREES = {"tensor": 8, "pipeline": 8, "data": 16}
@@ -89,7 +89,7 @@ def test_activations_are_those_of_the_microbatches_in_flight(schedule: Schedule)
     """All layers are alike, so what is held is layers x microbatches; embedding and head come on top."""
     degrees: dict[str, Any] = {"virtual_pipeline": 2} if schedule in {"interleaved", "zb-v"} else {}
     found = memory(schedule, **degrees)
-    pipeline = Pipeline(8, 32, degrees.get("virtual_pipeline", 1))
+    pipeline = PipelineShape(8, 32, degrees.get("virtual_pipeline", 1))
     held = SCHEDULES[schedule].in_flight_microbatches(pipeline, found.fullest_stage or 0)
     of_layers = held * 12 * 34 * 2048 * 12_288 / 8
     assert found.in_flight_microbatches == held

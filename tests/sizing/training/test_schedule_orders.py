@@ -6,8 +6,8 @@ import pytest
 from torch.distributed.pipelining.schedules import Schedule1F1B, ScheduleInterleaved1F1B, ScheduleZBVZeroBubble
 
 from sizing.state.training import Schedule
-from sizing.training.schedules.base import Pipeline
-from sizing.training.schedules.registry import SCHEDULES
+from sizing.training.schedules import SCHEDULES
+from sizing.training.schedules.schedule import PipelineShape
 
 PASSES = {"F", "B", "I", "W"}
 """Beside them torch lists when gradients are reduced."""
@@ -48,5 +48,5 @@ def test_passes_come_in_the_order_of_torch(name: Schedule, p: int, m: int, v: in
             for action in torch_order(name, p, m, v, rank)
             if action is not None and action.computation_type.value in PASSES
         ]
-        ours = SCHEDULES[name].order(Pipeline(p, m, v), rank)
-        assert [(each.work.value, each.chunk, each.microbatch) for (each,) in ours] == theirs
+        ours = SCHEDULES[name].order(PipelineShape(p, m, v), rank)
+        assert [(each.kind.value, each.chunk, each.microbatch) for (each,) in ours] == theirs

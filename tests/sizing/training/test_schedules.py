@@ -12,12 +12,11 @@ from sizing.published import published
 from sizing.state import Training
 from sizing.state.training import Schedule
 from sizing.training.execution import execution_of
-from sizing.training.schedules.base import Pipeline, PipelineSchedule
-from sizing.training.schedules.closed_forms import max_held_chunks
-from sizing.training.schedules.dualpipe import published_idle
-from sizing.training.schedules.passes import Pass, PassTimes, Work, max_held
-from sizing.training.schedules.registry import SCHEDULES
-from sizing.training.schedules.simulation import simulated
+from sizing.training.schedules import SCHEDULES
+from sizing.training.schedules.one_way import max_held_chunks
+from sizing.training.schedules.passes import Pass, PassKind, PassTimes, Slot, StepProgram, max_held
+from sizing.training.schedules.schedule import PipelineSchedule, PipelineShape
+from sizing.training.schedules.two_way import published_idle
 
 
 def walked(chunks: list[int], *, stage: int, num_stages: int, num_microbatches: int) -> int:
@@ -89,22 +88,23 @@ TIMES = [
     PassTimes(1, 1, 2),
     PassTimes(1, 0.5, 0.5),
     PassTimes(3, 1, 1),
+    PassTimes(9, 2, 7),
     PassTimes(1, 1, 1, overlapped=2.5),
 ]
 """Forward passes longer and shorter than backward ones, weight gradients shorter and longer than the rest."""
 
 
-def pipelines(schedule: PipelineSchedule, *, max_stages: int = 6) -> list[Pipeline]:
+def pipelines(schedule: PipelineSchedule, *, max_stages: int = 6) -> list[PipelineShape]:
     """The small pipelines that a schedule can run."""
     found = []
     for p in range(1, max_stages + 1):
         for v in (1, 2, 3):
             for m in sorted({1, 2, 3, p, 2 * p - 1, 2 * p, 3 * p, 5 * p}):
                 try:
-                    schedule.check(Pipeline(p, m, v))
+                    schedule.check(PipelineShape(p, m, v))
                 except InvalidInput:
                     continue
-                found.append(Pipeline(p, m, v))
+                found.append(PipelineShape(p, m, v))
     return found
 
 
@@ -151,11 +151,11 @@ def test_a_stage_holds_what_the_walk_finds(schedule: PipelineSchedule) -> None:
 def test_without_a_batch_a_stage_holds_what_it_does_with_many_microbatches(schedule: PipelineSchedule) -> None:
     for pipeline in pipelines(schedule):
         try:
-            schedule.check(open_end := Pipeline(pipeline.num_stages, None, pipeline.num_chunks))
+            schedule.check(open_end := PipelineShape(pipeline.num_stages, None, pipeline.num_chunks))
         except InvalidInput:
             assert schedule.name == "gpipe"
             continue
-        many = Pipeline(pipeline.num_stages, 12 * pipeline.num_stages, pipeline.num_chunks)
+        many = PipelineShape(pipeline.num_stages, 12 * pipeline.num_stages, pipeline.num_chunks)
         for stage in range(pipeline.num_stages):
             assert schedule.held_passes(open_end, stage) == max_held(schedule.order(many, stage))
             sizes = [2.0**number for number, _ in enumerate(schedule.chunks_on(many, stage))]
@@ -177,7 +177,7 @@ def test_a_stage_idles_as_long_as_the_simulation_finds(schedule: PipelineSchedul
 def test_without_a_flush_a_full_pipeline_idles_no_more(schedule: PipelineSchedule, times: PassTimes) -> None:
     """What it waits while it fills is all that it ever waits; and a drain is worth a fill and a run-down."""
     for p in (2, 3, 5):
-        short, long = Pipeline(p, 3 * p), Pipeline(p, 9 * p)
+        short, long = PipelineShape(p, 3 * p), PipelineShape(p, 9 * p)
         assert schedule.idle(short, times) == 0
         idle = [schedule.simulated_idle(pipeline, times) for pipeline in (short, long)]
         assert idle[0] == pytest.approx(idle[1])
@@ -187,7 +187,8 @@ def test_without_a_flush_a_full_pipeline_idles_no_more(schedule: PipelineSchedul
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=lambda each: each.name)
 def test_the_bubble_goes_to_zero_with_microbatches(schedule: PipelineSchedule) -> None:
     v = {"interleaved": 3, "zb-v": 2}.get(schedule.name, 1)
-    bubbles = [schedule.bubble_fraction(Pipeline(6, m, v)) for m in (12, 120, 12_000, 12_000_000)]
+    times = PassTimes(1, 0.5, 0.5) if schedule.name == "chimera" else PassTimes()
+    bubbles = [schedule.bubble_fraction(PipelineShape(6, m, v), times) for m in (12, 120, 12_000, 12_000_000)]
     assert bubbles == sorted(bubbles, reverse=True)
     assert bubbles[-1] < 1e-6
 
@@ -195,11 +196,11 @@ def test_the_bubble_goes_to_zero_with_microbatches(schedule: PipelineSchedule) -
 def test_chimera_s_bubble_stays_where_backward_passes_take_longer() -> None:
     """Units of p microbatches do not close up then: (p - 2)/p of a gap of B - F stays for each."""
     chimera, twice = SCHEDULES["chimera"], PassTimes(1, 1, 1)
-    fraction = [chimera.bubble_fraction(Pipeline(8, 8 * units), twice) for units in (1, 100)]
+    fraction = [chimera.bubble_fraction(PipelineShape(8, 8 * units)) for units in (1, 100)]
     assert fraction[0] == pytest.approx((8 - 2) / (3 / 2 * 8 + 8 - 2))
     assert fraction[1] > 0.19
-    simulated_idle = chimera.simulated_idle(Pipeline(8, 80), twice)
-    assert simulated_idle == pytest.approx(chimera.idle(Pipeline(8, 80), twice))
+    simulated_idle = chimera.simulated_idle(PipelineShape(8, 80), twice)
+    assert simulated_idle == pytest.approx(chimera.idle(PipelineShape(8, 80), twice))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_dualpipe_s_published_bubble_is_exact_for_equal_passes_alone(
 ) -> None:
     dualpipe = SCHEDULES["dualpipe"]
     for p in (4, 6, 8):
-        pipeline = Pipeline(p, 4 * p)
+        pipeline = PipelineShape(p, 4 * p)
         assert dualpipe.simulated_idle(pipeline, PassTimes()) == published_idle(pipeline, PassTimes())
         assert least < dualpipe.simulated_idle(pipeline, times) / published_idle(pipeline, times) < most
 
@@ -220,12 +221,13 @@ ROWS = {row["schedule"]: row for row in published("training_techniques")["pipeli
 
 def test_bubbles_and_microbatches_in_flight_are_as_their_papers_say() -> None:
     p, m = 8, 32
-    pipeline = Pipeline(p, m)
+    pipeline = PipelineShape(p, m)
     flush = SCHEDULES["1f1b"].idle(pipeline, PassTimes())
     assert SCHEDULES["zb-h1"].idle(pipeline, PassTimes()) == flush / 3
     assert SCHEDULES["zb-h2"].idle(pipeline, PassTimes()) == 0
-    assert SCHEDULES["zb-v"].idle(Pipeline(p, m, 2), PassTimes()) == 0
-    assert SCHEDULES["chimera"].bubble_fraction(pipeline) == pytest.approx((p - 2) / (2 * m + p - 2))
+    assert SCHEDULES["zb-v"].idle(PipelineShape(p, m, 2), PassTimes()) == 0
+    equal = PassTimes(forward=1, input_gradient=0.5, weight_gradient=0.5)
+    assert SCHEDULES["chimera"].bubble_fraction(pipeline, equal) == pytest.approx((p - 2) / (2 * m + p - 2))
     assert ROWS["chimera"]["bubble"] == "(p-2)/(2 m + p - 2)"
     in_flight = {
         name: [SCHEDULES[name].in_flight_microbatches(pipeline, stage) for stage in range(p)]
@@ -236,11 +238,11 @@ def test_bubbles_and_microbatches_in_flight_are_as_their_papers_say() -> None:
     assert (min(in_flight["chimera"]), max(in_flight["chimera"])) == (p / 2 + 1, p)
     assert max(in_flight["zb-h2"]) == 2 * p - 1, "the catalog rounds to 2 p"
     assert set(in_flight["dualpipe"]) == {p + 1}
-    assert max(SCHEDULES["zb-v"].in_flight_microbatches(Pipeline(p, m, 2), stage) for stage in range(p)) == p
+    assert max(SCHEDULES["zb-v"].in_flight_microbatches(PipelineShape(p, m, 2), stage) for stage in range(p)) == p
 
 
 def test_weight_versions_are_as_their_papers_say() -> None:
-    pipeline = Pipeline(8, 32)
+    pipeline = PipelineShape(8, 32)
     versions = {name: [each.weight_versions(pipeline, i) for i in range(8)] for name, each in SCHEDULES.items()}
     assert versions.pop("pipedream") == [8 - i for i in range(8)]
     assert versions.pop("pipedream-2bw") == [2] * 8
@@ -258,26 +260,54 @@ def test_versions_suffice_for_the_microbatches_in_flight(schedule: PipelineSched
     p, m = 4, 24
     for stage in range(p):
         done, begun_with, kept = 0, {}, 0
-        for (each,) in schedule.order(Pipeline(p, m), stage):
-            if each.work is Work.FORWARD:
+        for (each,) in schedule.order(PipelineShape(p, m), stage):
+            if each.kind is PassKind.FORWARD:
                 # A microbatch takes the newest version that all before it can still have been computed with.
                 begun_with[each.microbatch] = done // group
             else:
                 kept = max(kept, done // group - begun_with.pop(each.microbatch) + 1)
                 done += 1
-        assert kept <= schedule.weight_versions(Pipeline(p, m), stage)
+        assert kept <= schedule.weight_versions(PipelineShape(p, m), stage)
         if schedule.name == "pipedream":
-            assert kept == schedule.weight_versions(Pipeline(p, m), stage)
+            assert kept == schedule.weight_versions(PipelineShape(p, m), stage)
 
 
 def test_a_checkpoint_holds_one_version_after_a_flush_or_a_drain() -> None:
-    pipeline = Pipeline(4, 8)
+    pipeline = PipelineShape(4, 8)
     for each in SCHEDULES.values():
         assert each.consistent_versions(pipeline, 0, drained=True) == 1
         assert (each.consistent_versions(pipeline, 0, drained=False) > 1) == (each.name.startswith("pipedream"))
 
 
 def test_passes_that_wait_for_each_other_are_told() -> None:
-    forward = Pass(Work.FORWARD, 0, 0)
+    forward = Pass(PassKind.FORWARD, 0, 0)
     with pytest.raises(ValueError, match="wait for each other"):
-        simulated([[(forward._replace(chunk=1),), (forward,)]], PassTimes(), num_chunks=1)
+        StepProgram.of([[(forward._replace(chunk=1),), (forward,)]])
+
+
+def test_sends_between_stages_take_their_time() -> None:
+    """A send forward and one back for each stage but the last. Of each later microbatch the last stage waits for both:
+    it gives the stage before a gradient, and gets a microbatch that this begins when it has computed that."""
+    one = SCHEDULES["1f1b"]
+    times = [one.device_times(PipelineShape(4, m), PassTimes().slot_time, transfer=0.5).seconds for m in (1, 8, 9)]
+    assert times[0] == 4 * 3 + 6 * 0.5
+    assert times[2] - times[1] == 3 + 2 * 0.5
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=lambda each: each.name)
+def test_many_microbatches_take_as_long_as_all_of_them_simulated(schedule: PipelineSchedule) -> None:
+    """Unlike stages too: what is beyond the first rounds takes as long as the last of them."""
+    v = {"interleaved": 3, "zb-v": 2}.get(schedule.name, 1)
+    p, kinds = 4, {"F": 2.0, "I": 1.5, "W": 2.5, "B": 4.0}
+
+    def slot_time(slot: Slot) -> float:
+        return sum(kinds[each.kind.value] * (1 + each.chunk % 3) for each in slot)
+
+    shape = PipelineShape(p, 15 * p, v)
+    spans = StepProgram.of([schedule.order(shape, stage) for stage in range(p)]).walk(slot_time, transfer=0.25)
+    found = schedule.device_times(shape, slot_time, transfer=0.25)
+    assert found.busy == pytest.approx([each.busy for each in spans])
+    if schedule.flushes:
+        assert found.seconds == pytest.approx(max(each.end - each.begin for each in spans))
+    else:
+        assert max(found.busy) <= found.seconds < max(each.end for each in spans)

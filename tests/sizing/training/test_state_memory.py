@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.layouts.ranking import find_layouts
 from sizing.layout import Parallelism
+from sizing.layout.holders import Content
 from sizing.layout.sharding import sharding_of
-from sizing.layout.shards import Content
 from sizing.model import catalog
 from sizing.published import published
+from sizing.questions.registry import LAYOUTS
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
-from sizing.state.training import Framework
-from sizing.training.memory.gathered import gathered_by_fsdp
-from sizing.training.memory.state_memory import StateRule
+from sizing.state.training import FrameworkName
+from sizing.training.memory.in_flight import gathered_by_fsdp
+from sizing.training.memory.state import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
 PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
@@ -127,9 +127,9 @@ def test_what_fsdp_gathers_is_said_where_it_is_too_much_and_no_batch_tells_when(
 
 def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
     question = {"scenario": FSDP_WITHOUT_BATCH | {"cluster": {"num_gpus": 512}}}
-    [_, warning] = find_layouts(question).warnings
+    [_, warning] = LAYOUTS.answer(question).warnings
     assert warning.endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.24")
-    [left_out] = find_layouts(question | {"headroom_fraction": 0.24}).warnings
+    [left_out] = LAYOUTS.answer(question | {"headroom_fraction": 0.24}).warnings
     assert left_out.startswith("Activations not counted")
 
 
@@ -174,7 +174,7 @@ def test_the_layout_search_says_what_zero_3_gathers_in_a_layout_that_fits() -> N
     scenario = {"model": {"preset": "llama-3.1-405b"}, "training": {"framework": "deepspeed"}}
     question = {"scenario": scenario | {"cluster": {"num_gpus": 128}}}
     told, untold = (
-        [w for w in find_layouts(question | {"headroom_fraction": headroom}).warnings if "ZeRO 3 gathers" in w]
+        [w for w in LAYOUTS.answer(question | {"headroom_fraction": headroom}).warnings if "ZeRO 3 gathers" in w]
         for headroom in (0.1, 0.11)
     )
     assert told[0].endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.11")
@@ -212,6 +212,6 @@ def test_a_distributed_optimizer_is_named_where_it_would_do(name: str, saved: st
     ],
 )
 def test_what_is_gathered_to_compute_follows_from_who_shards_the_weights(
-    framework: Framework, parallelism: Parallelism, gathers: str
+    framework: FrameworkName, parallelism: Parallelism, gathers: str
 ) -> None:
     assert sharding_of(Training(framework=framework), parallelism).gathers == gathers

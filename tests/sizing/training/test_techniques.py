@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from sizing.field_paths import with_fields
 from sizing.published import published
 from sizing.scenario import scenario_from
-from sizing.schema_versions import with_values
-from sizing.training.techniques.catalog import Technique, techniques
+from sizing.training.techniques import Technique, techniques
 
 FACTS = published("training_techniques")
 
@@ -36,5 +36,5 @@ def test_what_a_scenario_is_told_to_ask_for_is_a_field_with_such_a_value(techniq
     training: dict[str, Any] = {"sequence_length": 8, "micro_batch_size": 1, "global_batch_size": 8}
     for setting in (technique.scenario or "").removeprefix("training.").split(", "):
         field, value = setting.split(": ")
-        training = with_values(training, {field: {"true": True, "false": False}.get(value, value)})
+        training = with_fields(training, {field: {"true": True, "false": False}.get(value, value)})
     assert scenario_from({"model": {"preset": "gpt2"}, "training": training})

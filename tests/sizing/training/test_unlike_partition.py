@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sizing.training.unlike.partition import Combine, CostOf, Costs, Placed, balanced_partition, best_partition
+from sizing.training.unlike_workers import Combine, CostOf, Costs, StagePlacement, balanced_partition, best_partition
 
 NUM_CASES = 300
 
@@ -40,16 +40,16 @@ class Case:
         edges = range(self.num_layers + 1)
         return np.array([[self.cost(stage, kind, before, first, past) for past in edges] for first in edges])
 
-    def partitions(self) -> Iterator[tuple[Placed, ...]]:
+    def partitions(self) -> Iterator[tuple[StagePlacement, ...]]:
         """Every order of the devices, with every way to cut the layers."""
         kinds = [kind for kind, count in enumerate(self.counts) for _ in range(count)]
         cuts = [*itertools.combinations(range(1, self.num_layers), len(kinds) - 1)]
         for order in set(itertools.permutations(kinds)):
             for cut in cuts:
                 edges = itertools.pairwise([0, *cut, self.num_layers])
-                yield tuple(Placed(kind, *edge) for kind, edge in zip(order, edges, strict=True))
+                yield tuple(StagePlacement(kind, *edge) for kind, edge in zip(order, edges, strict=True))
 
-    def costs_of(self, placed: tuple[Placed, ...]) -> list[float]:
+    def costs_of(self, placed: tuple[StagePlacement, ...]) -> list[float]:
         before = [None, *(stage.kind for stage in placed)]
         return [
             self.cost(number, each.kind, before[number], each.first, each.past) for number, each in enumerate(placed)

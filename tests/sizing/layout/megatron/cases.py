@@ -20,6 +20,7 @@ LLAMA: dict[str, Any] = {
     "vocab_size": 8000,
     "tied_embeddings": False,
 }
+FEW_HEADS = LLAMA | {"num_kv_heads": 2}
 TIED = LLAMA | {"tied_embeddings": True}
 MIXTURE = LLAMA | {
     "family": "mixtral",
@@ -47,6 +48,8 @@ class Case:
     def name(self) -> str:
         """What is special about it."""
         of = "tied" if self.architecture["tied_embeddings"] else self.architecture["family"]
+        if (num_kv_heads := self.architecture["num_kv_heads"]) != LLAMA["num_kv_heads"]:
+            of = f"{of} of {num_kv_heads} KV heads"
         degrees = " ".join(f"{name} {degree}" for name, degree in self.parallelism.items())
         kind = "legacy, " if self.is_legacy else "fsdp, " if self.is_fsdp else ""
         kind += f"frozen {self.frozen}, " if self.frozen else ""
@@ -99,6 +102,12 @@ CASES = (
     Case(MIXTURE, NONE, {"tensor": 2, "expert": 4, "expert_tensor": 1, "data": 4}, is_legacy=True),
     Case(MIXTURE, SHARES, {"tensor": 2, "expert": 2, "expert_tensor": 1, "data": 4}, is_legacy=True),
     Case(MIXTURE, SHARES, {"tensor": 4, "expert": 2, "expert_tensor": 1, "data": 2}, is_legacy=True),
+    Case(FEW_HEADS, SHARES, {"tensor": 4, "data": 2}),
+    Case(FEW_HEADS, WHOLE, {"tensor": 4, "data": 2}),
+    Case(FEW_HEADS, NONE, {"tensor": 4, "pipeline": 2}),
+    Case(FEW_HEADS | {"num_kv_heads": 1}, SHARES, {"tensor": 8}),
+    Case(FEW_HEADS, NONE, {"tensor": 4, "data": 2}, is_legacy=True),
+    Case(FEW_HEADS, SHARES, {"tensor": 4, "data": 2}, is_legacy=True),
     Case(LLAMA, SHARES, {"data": 8}, is_fsdp=True),
     Case(LLAMA, SHARES, {"tensor": 2, "data": 4}, is_fsdp=True),
     Case(MIXTURE, SHARES, {"expert": 4, "data": 8}, is_fsdp=True),

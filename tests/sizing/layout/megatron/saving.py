@@ -1,6 +1,6 @@
 """One rank that saves some cases with Megatron-Core, without a GPU.
 
-Started by `io_bench.validation.forked_ranks`, with FOLDER NUMBER .... Each case goes into a folder of its
+Started by `io_bench.checks.validation.forked_ranks`, with FOLDER NUMBER .... Each case goes into a folder of its
 number; gradients are set by hand, as files do not depend on what they are. What asks for a GPU is answered by the processor.
 """
 

@@ -11,19 +11,18 @@ import numpy as np
 from sizing.storage.limits import transfer
 from sizing.storage.measurement import BenchmarkResult, median_bytes_per_second
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
 from sizing.storage.terms import Demand
 
 GB = 10**9
 
-TRUTH = StorageProfile(
-    write_bytes_per_second=40e9,
-    node_write_bytes_per_second=8e9,
-    writer_write_bytes_per_second=1.1e9,
-    fixed_write_seconds=0.1,
-    read_bytes_per_second=60e9,
-    node_read_bytes_per_second=12e9,
-    writer_read_bytes_per_second=3e9,
-    fixed_read_seconds=0.1,
+TRUTH = StorageProfile.of(
+    write=Rates(
+        file_system_bytes_per_second=40e9, node_bytes_per_second=8e9, writer_bytes_per_second=1.1e9, fixed_seconds=0.1
+    ),
+    read=Rates(
+        file_system_bytes_per_second=60e9, node_bytes_per_second=12e9, writer_bytes_per_second=3e9, fixed_seconds=0.1
+    ),
 )
 """The writes are those of the synthetic scan that the method was first tried on."""
 

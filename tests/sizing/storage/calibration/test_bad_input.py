@@ -11,6 +11,7 @@ from sizing.errors import InvalidInput
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration, calibrate
+from sizing.storage.calibration.calibration import UseGrade
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
 
 ENVIRONMENT = {
@@ -81,13 +82,13 @@ def test_threads_that_an_engine_saves_on_small_files_do_not_part_the_runs() -> N
 
 
 def test_of_several_numbers_of_threads_the_fastest_counts() -> None:
-    half = TRUTH.model_copy(update={"writer_write_bytes_per_second": 0.5e9})
+    half = TRUTH.with_rates("write", writer_bytes_per_second=0.5e9)
     runs = [
         result(threads_per_rank=4, operations=["write"], noise=0.02, outliers=0),
         result(truth=half, threads_per_rank=1, operations=["write"], noise=0.02, outliers=0, run_id="run-2"),
     ]
     found = calibrate(runs, num_draws=50)
-    assert found.profile.writer_write_bytes_per_second == pytest.approx(1.1e9, rel=0.05)
+    assert found.profile.write.writer_bytes_per_second == pytest.approx(1.1e9, rel=0.05)
     assert any("another number of threads and were slower" in warning for warning in found.warnings)
 
 
@@ -120,13 +121,14 @@ def test_other_engines_and_settings_are_left_out_and_named() -> None:
     ],
 )
 def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any], doubt: str) -> None:
-    one = result(noise=0.02, outliers=0).model_copy(update={"environment": ENVIRONMENT})
-    other = result(noise=0.02, outliers=0, seed=1, run_id="run-2")
+    one = result(noise=0.02, outliers=0, operations=["write"]).model_copy(update={"environment": ENVIRONMENT})
+    other = result(noise=0.02, outliers=0, seed=1, run_id="run-2", operations=["write"])
     other = other.model_copy(update={"environment": ENVIRONMENT | changed})
-    assert calibrate([one], num_draws=50).grade == "A"
+    assert calibrate([one], num_draws=50).inside == UseGrade(grade="A")
     found = calibrate([one, other], num_draws=50)
     assert any(doubt in warning for warning in found.warnings), found.warnings
-    assert found.grade == "B"
+    assert found.inside is not None
+    assert found.inside.grade == "B"
 
 
 def test_runs_months_apart_are_stale() -> None:

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from sizing.storage.calibration import Calibration, Prediction, calibrate, predicted
+from sizing.storage.calibration import Calibration, Prediction, calibrate, predict
 from sizing.storage.terms import Demand
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, Cell, demand, result, true_seconds
 
 
 def prediction(calibration: Calibration, cell: Cell) -> Prediction:
-    found = predicted(calibration, [demand(cell)], direction="write")
+    found = predict(calibration, [demand(cell)], direction="write")
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ def test_what_lies_outside_is_named_and_wider_the_farther_it_lies(calibration: C
 
 
 def test_a_limit_that_was_never_reached_may_begin_right_beyond_what_was_seen() -> None:
-    far = TRUTH.model_copy(update={"write_bytes_per_second": 1e13})
+    far = TRUTH.with_rates("write", file_system_bytes_per_second=1e13)
     found = calibrate([result(truth=far, operations=["write"])])
     cell = (512, 16, 4 * GB)
     wide = prediction(found, cell)
@@ -69,7 +69,7 @@ def test_rival_explanations_both_lie_inside_the_interval() -> None:
 
 def test_arrays_are_predicted_as_their_rows(calibration: Calibration) -> None:
     nodes = np.array([1.0, 2.0, 8.0, 64.0])
-    together = predicted(calibration, [Demand(nodes * 8e9, nodes * 8, nodes, nodes * 8)], direction="write")
+    together = predict(calibration, [Demand(nodes * 8e9, nodes * 8, nodes, nodes * 8)], direction="write")
     assert together is not None
     rows = [prediction(calibration, (int(n), 8, GB)) for n in nodes]
     for name in ("seconds", "low_seconds", "high_seconds"):
@@ -78,7 +78,7 @@ def test_arrays_are_predicted_as_their_rows(calibration: Calibration) -> None:
 
 def test_steps_of_a_restore_add_up(calibration: Calibration) -> None:
     step = demand((8, 8, GB))
-    one, two = (predicted(calibration, [step] * n, direction="read") for n in (1, 2))
+    one, two = (predict(calibration, [step] * n, direction="read") for n in (1, 2))
     assert one is not None
     assert two is not None
     assert two.seconds == pytest.approx(2 * one.seconds, rel=0.1)
@@ -86,16 +86,16 @@ def test_steps_of_a_restore_add_up(calibration: Calibration) -> None:
 
 def test_a_direction_that_was_not_calibrated_is_not_predicted() -> None:
     found = calibrate([result(operations=["write"])], num_draws=50)
-    assert predicted(found, [demand((1, 1, GB))], direction="read") is None
+    assert predict(found, [demand((1, 1, GB))], direction="read") is None
 
 
 def test_the_files_that_saves_create_slowly_do_not_slow_down_predicted_restores() -> None:
     truth = TRUTH.model_copy(update={"files_per_second": 50.0})
     found = calibrate([result(truth=truth, noise=0.02, outliers=0)], num_draws=50)
     assert found.read is not None
-    assert found.profile.files_per_second == pytest.approx(50, rel=0.1)
+    assert found.profile.write.files_per_second == pytest.approx(50, rel=0.1)
     for point in found.read.points:
         cell = (point.num_nodes, point.num_streams // point.num_nodes, point.total_bytes // point.num_streams)
-        restore = predicted(found, [demand(cell)], direction="read")
+        restore = predict(found, [demand(cell)], direction="read")
         assert restore is not None
         assert restore.seconds == pytest.approx(point.seconds, rel=0.1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from sizing.storage.calibration import Calibration, calibrate, predicted
+from sizing.storage.calibration import Calibration, calibrate, predict
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.terms import Demand
 from tests.sizing.storage.calibration.simulation import GB
@@ -60,7 +60,7 @@ def covered(calibration: Calibration, count: int, draws: np.random.Generator) ->
     cells = [INSIDE[place] for place in draws.choice(len(INSIDE), 8, replace=False)]
     hits = []
     for cell in cells:
-        found = predicted(calibration, [demand(cell, count)], direction="write")
+        found = predict(calibration, [demand(cell, count)], direction="write")
         assert found is not None
         again = np.median(truth(count).repetitions(cell, draws))
         hits.append(bool(found.low_seconds <= again <= found.high_seconds))
@@ -90,17 +90,17 @@ def striped() -> Calibration:
 
 def test_the_rate_of_a_stripe_is_found_beside_the_other_limits(striped: Calibration) -> None:
     profile = striped.profile
-    assert profile.stripe_write_bytes_per_second == pytest.approx(TARGET, rel=0.05)
-    assert profile.writer_write_bytes_per_second == pytest.approx(1.1e9, rel=0.1)
-    assert profile.node_write_bytes_per_second == pytest.approx(8e9, rel=0.1)
-    assert profile.write_bytes_per_second == pytest.approx(20e9, rel=0.1)
-    assert profile.write_stripe_count == 8
+    assert profile.write.stripe_bytes_per_second == pytest.approx(TARGET, rel=0.05)
+    assert profile.write.writer_bytes_per_second == pytest.approx(1.1e9, rel=0.1)
+    assert profile.write.node_bytes_per_second == pytest.approx(8e9, rel=0.1)
+    assert profile.write.file_system_bytes_per_second == pytest.approx(20e9, rel=0.1)
+    assert profile.write.stripe_count == 8
 
 
 def test_a_prediction_is_of_the_most_stripes_measured_or_of_those_asked_for(striped: Calibration) -> None:
     seconds = {}
     for count in (None, 1, 2, 8):
-        found = predicted(striped, [demand((1, 1, 4 * GB, 1), count)], direction="write")
+        found = predict(striped, [demand((1, 1, 4 * GB, 1), count)], direction="write")
         assert found is not None
         seconds[count] = float(found.seconds)
     assert seconds[None] == seconds[8]
@@ -119,8 +119,8 @@ def test_stripes_that_never_limit_are_a_lower_bound_and_leave_the_other_limits_a
         ],
         num_draws=50,
     )
-    assert varied.profile.stripe_write_bytes_per_second is None
-    assert varied.profile.write_stripe_count is None
+    assert varied.profile.write.stripe_bytes_per_second is None
+    assert varied.profile.write.stripe_count is None
     # Two searches that end where steps are below a ten-millionth.
     assert varied.profile.figures() == pytest.approx(alike.profile.figures(), rel=1e-5)
     assert varied.grade == alike.grade

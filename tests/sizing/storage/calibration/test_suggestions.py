@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sizing.storage.calibration import Calibration, calibrate
-from sizing.storage.calibration.suggestions import Suggestion, suggestions
+from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
 from sizing.storage.limits import transfer
 from sizing.storage.rates import DIRECTIONS, Direction
 from tests.sizing.storage.calibration.simulation import GB, demand, result
@@ -42,7 +42,7 @@ def test_a_suggestion_is_a_command_to_start_on_each_node(nodes: int, ranks: int,
 
 
 def test_where_all_limits_were_reached_one_run_each_way_narrows_the_widest(calibration: Calibration) -> None:
-    found = suggestions(calibration)
+    found = suggest_runs(calibration)
     assert [suggestion.direction for suggestion in found] == list(DIRECTIONS)
     for suggestion, operation in zip(found, ("writes", "restores"), strict=True):
         assert f"of {operation}, the widest interval, from " in suggestion.reason
@@ -50,7 +50,7 @@ def test_where_all_limits_were_reached_one_run_each_way_narrows_the_widest(calib
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_no_other_run_inside_the_range_would_narrow_it_more(calibration: Calibration, direction: Direction) -> None:
-    (suggestion,) = (one for one in suggestions(calibration) if one.direction == direction)
+    (suggestion,) = (one for one in suggest_runs(calibration) if one.direction == direction)
     told = {
         cell: told_by(calibration, direction, suggestion.reason, cell)
         for cell in itertools.product(NODES, RANKS, SIZES)

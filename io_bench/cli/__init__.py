@@ -1,1 +1,0 @@
-"""`ckpt-bench`: the command line of the agent."""

@@ -1,6 +1,0 @@
-"""`ckpt-bench mlperf`: the checkpoint workloads of MLPerf Storage, written and read by the agent.
-
-`workload` says which tensors each process writes, `part_files` puts them into the files of the benchmark, `rounds`
-saves and restores, `figures` sums up, `summary` is what the benchmark's reporting tool reads. The results are
-comparable with the benchmark's. Valid ones come only from the benchmark itself.
-"""

@@ -1,1 +1,0 @@
-"""One configuration as data before the clock: what it needs, and whether that fits."""

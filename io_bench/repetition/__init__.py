@@ -1,1 +1,0 @@
-"""One configuration under the clock: write, forget, restore, compare, as often as it takes."""

@@ -1,0 +1,39 @@
+"""Config files of a training, as the scenario that they describe. Nothing of them is stored or logged."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from starlette.responses import Response
+
+from service.answers import heavy
+from service.compute.asking import ACCEPTED, NowOrAsJob
+from service.errors import explained
+from service.http.problems import responses
+from service.routes.json_route import ResultRoute
+from sizing.config_files import ImportReport, ImportRequest
+from sizing.config_files.request import REFERENCE_IMPORT
+
+imports = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=ResultRoute)
+
+
+@imports.post(
+    "/imports",
+    response_model=ImportReport,
+    responses={**ACCEPTED, **responses(400, 406, 408, 413, 415, 422, 503)},
+    summary="Read config files of a training as a scenario",
+)
+async def create_import(
+    request: Annotated[
+        ImportRequest,
+        explained(ImportRequest),
+        Body(openapi_examples={"reference": {"summary": "A TOML of torchtitan", "value": REFERENCE_IMPORT}}),
+    ],
+    asking: NowOrAsJob,
+) -> Response:
+    """The scenario that the files describe, what each setting became, and which fields an answer still needs.
+
+    Scripts are parsed and never run. Values of settings that did not become a field are left out of the answer.
+    """
+    return await asking.answer("json", heavy.import_json, request)

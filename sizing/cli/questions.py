@@ -1,0 +1,346 @@
+"""The verbs that ask a question of the registry: flags in, its answer out as text, JSON, CSV, chart or report."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+from pydantic import JsonValue
+
+from sizing.cli.catalogs import print_catalog
+from sizing.cli.config_file_reading import is_config_file
+from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, flag_words, parse_varied_value
+from sizing.cli.import_table import import_table
+from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
+from sizing.cli.report_text import answer_text
+from sizing.cli.scenarios import (
+    lay_out_with_notes,
+    print_import_notes,
+    scenario_document,
+    with_scenario_parameters,
+)
+from sizing.config_files import ImportReport
+from sizing.present.catalogs import CATALOGS
+from sizing.present.figure_names import FieldSpelling, as_field
+from sizing.questions.question import (
+    CsvTable,
+    Option,
+    Progress,
+    Question,
+    RequestFiles,
+    ScenarioFlags,
+    TerminalStyle,
+    ignore_progress,
+)
+from sizing.questions.registry import QUESTIONS, QuestionEntry
+from sizing.report import find_layout
+from sizing.scenario import Scenario
+from sizing.spreadsheets import TableWriter
+from sizing.terminal.chart_files import require_chart_name, write_chart
+from sizing.terminal.files import read_document
+from sizing.terminal.output import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, WIDTH_WITHOUT_TERMINAL, console, progress_bar
+from sizing.terminal.program import fail
+
+_CHART = (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json"))
+_AS_JSON = (bool, typer.Option(False, "--json", help="Print the report as JSON"))
+_FULL = (bool, typer.Option(False, "--full", help="Print all tables, their limits and what was assumed"))
+_CATALOG = {
+    "word": (
+        str | None,
+        typer.Argument(None, metavar="WORD", help="Only what has it in its name, or else in its line"),
+    ),
+    "scenario": (Path | None, typer.Option(None, "--scenario", help="Try each on a scenario, JSON or YAML")),
+}
+"""Parameters of a verb that lists a catalog where no scenario is given."""
+_CATALOG_AS_JSON = (bool, typer.Option(False, "--json", help="Print as JSON, with all that is known"))
+
+_AGAINST = (
+    list[Path] | None,
+    typer.Option(None, "--against", metavar="FILE...", help="Config files of before: what changed, side by side"),
+)
+
+_FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
+
+
+def question_verb(entry: QuestionEntry[Any, Any]) -> Callable[..., None]:
+    """The verb that asks a question, with the signature that typer reads."""
+    question = entry.question
+    asked_by = question.command_line
+    parameters = {_parameter(option): _typer_option(option) for option in question.options} | _media(question)
+    if isinstance(asked_by, RequestFiles):
+        return _file_verb(question, asked_by, parameters)
+    if asked_by.catalog:
+        parameters = _CATALOG | parameters | {"as_json": _CATALOG_AS_JSON}
+
+    def verb(**given: Any) -> None:
+        _ask_of_scenario(question, asked_by, given)
+
+    own_fields = {_parameter(option): option.field for option in question.options}
+    return with_scenario_parameters(verb, own_fields=own_fields, **parameters)
+
+
+def _file_verb(
+    question: Question[Any, Any], asked_by: RequestFiles, parameters: dict[str, tuple[Any, Any]]
+) -> Callable[..., None]:
+    several = asked_by.join is not None
+    argument = (list[Path] if several else Path, typer.Argument(..., help=asked_by.help))
+    example = {"example": (bool, _example_flag(question.example))} if asked_by.has_example else {}
+
+    def verb(**given: Any) -> None:
+        given.pop("example", None)  # answered by its callback
+        _ask_of_files(question, asked_by, given)
+
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
+            for name, (annotation, option) in ({asked_by.argument: argument} | example | parameters).items()
+        ]
+    )
+    return verb
+
+
+def _parameter(option: Option) -> str:
+    return option.flag.removeprefix("--").replace("-", "_")
+
+
+def _typer_option(option: Option) -> tuple[Any, Any]:
+    """Return the annotation and the default by which typer takes an option of a question."""
+    names = [option.flag, *([option.former] if option.former else [])]
+    if not option.metavar:
+        return bool, typer.Option(False, *names, help=option.help)
+    kind = list[str] | None if option.repeats else str | None
+    return kind, typer.Option(option.default, *names, help=option.help, metavar=option.metavar)
+
+
+def _media(question: Question[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the options that say how the answer is shown."""
+    options: dict[str, tuple[Any, Any] | None] = {
+        "as_csv": (bool, typer.Option(False, "--csv", help=question.csv_help)) if question.csv_help else None,
+        "full": _FULL if question.has_first_screen else None,
+        "against": _AGAINST if question.request is Scenario and question.has_first_screen else None,
+        "chart": _CHART if question.chart else None,
+        "report_file": REPORT_FILE,
+        "as_json": _AS_JSON,
+        "check": (bool, typer.Option(False, "--check", help=question.check.help)) if question.check else None,
+    }
+    return {name: option for name, option in options.items() if option is not None}
+
+
+def _example_flag(example: Mapping[str, Any]) -> Any:
+    """Make the option that prints an example of a verb's file instead of reading one."""
+
+    def print_example(*, is_given: bool) -> None:
+        if is_given:
+            print(yaml.safe_dump(dict(example), sort_keys=False, allow_unicode=True), end="")
+            raise typer.Exit
+
+    return typer.Option(
+        False, "--example", help="Print an example of the file, to begin with", callback=print_example, is_eager=True
+    )
+
+
+class _OutputFile:
+    """How an answer is to be shown, taken out of what was given; names of files are refused before any work."""
+
+    def __init__(self, question: Question[Any, Any], given: dict[str, Any]) -> None:
+        self.question = question
+        self.as_csv: bool = given.pop("as_csv", False)
+        self.full: bool = given.pop("full", False)
+        self.chart: Path | None = given.pop("chart", None)
+        self.report_file: Path | None = given.pop("report_file")
+        self.as_json: bool = given.pop("as_json")
+        self.check: bool = given.pop("check", False)
+        require_report_name(self.report_file)
+        if self.chart is not None:
+            require_chart_name(self.chart)
+
+    def print_import(self, report: ImportReport) -> None:
+        """Print what config files became: a table before an answer in words, else notes on standard error."""
+        if self.as_json or self.as_csv or not self.question.has_first_screen:
+            print_import_notes(report)
+        else:
+            console(width_without_terminal=WIDTH_WITHOUT_TERMINAL).print(import_table(report))
+
+    def answer(
+        self,
+        request: Any,
+        *,
+        words: Callable[[str], str] = str,
+        spelling: FieldSpelling = as_field,
+        names: set[str] | None = None,
+    ) -> None:
+        """Ask, and show the answer; `names` are the entries of the catalog that are wanted alone."""
+        question = self.question
+        with _progress(question) as progress:
+            answer = question.answer_request(request, progress)
+        if question.keep_entries is not None and names is not None:
+            answer = question.present(request, question.keep_entries(answer.report, names))
+        report = answer.report
+        if self.chart is not None and question.chart is not None:
+            write_chart(question.chart(report), self.chart)
+        write_report(answer.document, self.report_file)
+        if self.as_json:
+            print(report.model_dump_json(indent=2))
+        elif self.as_csv and answer.table is not None:
+            _write_csv(answer.table())
+        else:
+            width = WIDE_WITHOUT_TERMINAL if question.is_wide else WIDTH_WITHOUT_TERMINAL
+            terminal = TerminalStyle(spelling=spelling, is_full=self.full)
+            console(width_without_terminal=width).print(answer_text(answer.terminal_summary(terminal), words))
+        if question.refusals is not None and (refused := list(question.refusals(report))):
+            fail(refused)
+        if self.check and question.check is not None and question.check.is_missed(report):
+            raise typer.Exit(EXIT_MISSED)
+
+
+def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, given: dict[str, Any]) -> None:
+    """Ask about the scenario of a file, of flags, or of a file with flags set over it."""
+    output = _OutputFile(question, given)
+    own = {option.field: value for option in question.options if (value := _value(option, given)) is not None}
+    files = {name: given.pop(name) for name in ("storage", "hf_config", "checkpoint", "config_files")}
+    path, prints, names = given.pop("scenario"), given.pop("print_scenario"), None
+    against = given.pop("against", None)
+    if asked_by.catalog:
+        catalog = next(each for each in CATALOGS if each.verb == asked_by.catalog)
+        word = given.pop("word")
+        if not any((path, *files.values(), *given.values())):
+            print_catalog(catalog, word, as_json=output.as_json)
+            return
+        names = {entry.name for entry in catalog.search(word)}
+    if path and not files["config_files"] and is_config_file(path):
+        path, files["config_files"] = None, (path,)
+    flags = given
+    if asked_by.varies:
+        flags = {name: parse_varied_value(value) for name, value in given.items() if value is not None}
+    files["config_files"] = files["config_files"] or ()
+    show_import = output.print_import if not prints else print_import_notes
+    document = scenario_document(path, **files, flags=flags, show_import=show_import)
+    if against:
+        before = scenario_document(None, **(files | {"config_files": against}), flags=flags)
+        _compare(before, document, output)
+        return
+    if prints:
+        print(yaml.safe_dump(_with_plain_counts(document), sort_keys=False, allow_unicode=True), end="")
+        return
+    request = _request_of_scenario(question, asked_by, document, own)
+    table = None
+    if output.as_csv and output.report_file is None and question.stream is not None:
+        table = question.stream(request)
+    if table is not None:
+        _write_csv(table)
+    else:
+        words = str if asked_by.catalog else flag_words(path, given)  # of a catalog, the words stand for any scenario
+        output.answer(request, words=words, spelling=as_flag, names=names)
+
+
+def _with_plain_counts(document: Any) -> Any:
+    """Return a document whose texts of digits alone, as flags are typed, are numbers."""
+    if isinstance(document, dict):
+        return {name: _with_plain_counts(value) for name, value in document.items()}
+    return int(document) if isinstance(document, str) and document.isdecimal() else document
+
+
+def _compare(before: dict[str, Any], after: dict[str, Any], output: _OutputFile) -> None:
+    """Answer both of two scenarios side by side, as `compare` does."""
+    output.question = QUESTIONS["compare"].question
+    named = [{"name": "before", "scenario": before}, {"name": "after", "scenario": after}]
+    output.answer(output.question.parse_request({"scenarios": named}))
+
+
+def _request_of_scenario(
+    question: Question[Any, Any], asked_by: ScenarioFlags, document: dict[str, Any], own: dict[str, Any]
+) -> Any:
+    if asked_by.layout == "told":
+        return find_layout(document)
+    if asked_by.may_be_request and "scenario" in document:
+        return question.parse_request(document | own)
+    scenario = lay_out_with_notes(document) if asked_by.layout == "found" else document
+    return scenario if question.request is Scenario else question.parse_request({"scenario": scenario} | own)
+
+
+def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: dict[str, Any]) -> None:
+    """Ask what stands in files; a scenario within may be the name of a file beside it."""
+    output = _OutputFile(question, given)
+    paths = given.pop(asked_by.argument)
+    if asked_by.join is not None:
+        document = asked_by.join([(path.name, read_document(path)) for path in paths])
+    else:
+        document = _with_scenario_files(read_document(paths), beside=paths, within=asked_by.scenarios_in)
+    for option in question.options:
+        value = _value(option, given)
+        if value is not None:
+            document = _with_field(document, option.field, value)
+    output.answer(question.parse_request(document))
+
+
+def _value(option: Option, given: dict[str, Any]) -> Any:
+    """Take the value of the field that an option sets out of what was given; None where it is not set."""
+    typed = given.pop(_parameter(option))
+    if not option.metavar:
+        return option.value if typed else None
+    if not typed:
+        return None
+    value = option.read(typed) if option.read else typed
+    if not option.has_fields:
+        return value
+    return {_FIELD_OF_FLAG.get(name.removeprefix("--"), name): each for name, each in value.items()}
+
+
+def _with_field(document: dict[str, Any], field: str, value: Any) -> dict[str, Any]:
+    """Set a field of a document, by dotted path; leave the document as it is where a block of the path is no block."""
+    name, _, rest = field.partition(".")
+    if not rest:
+        return document | {name: value}
+    block = document.get(name) or {}
+    return document | {name: _with_field(block, rest, value)} if isinstance(block, dict) else document
+
+
+def _with_scenario_files(document: dict[str, Any], *, beside: Path, within: str) -> dict[str, Any]:
+    """Replace each scenario of a list that is the name of a file by what the file holds, without its storage."""
+    entries = document.get(within)
+    if not isinstance(entries, list):
+        return document
+    jobs = list(entries)
+    for place, job in enumerate(entries):
+        if isinstance(job, dict) and isinstance(job.get("scenario"), str):
+            scenario = read_document(beside.parent / job["scenario"])
+            jobs[place] = job | {"scenario": {name: block for name, block in scenario.items() if name != "storage"}}
+    return document | {within: jobs}
+
+
+@contextlib.contextmanager
+def _progress(question: Question[Any, Any]) -> Iterator[Progress]:
+    if not question.working:
+        yield ignore_progress
+        return
+    with progress_bar(question.working) as progress:
+        yield progress
+
+
+def _write_csv(table: CsvTable) -> None:
+    """Print a table as CSV while its rows come; on standard error, which rows have no answer."""
+    writer = TableWriter(sys.stdout)
+    writer.row(table.columns)
+    writer.rows(table.rows)
+    for sentence in table.omissions():
+        print(sentence, file=sys.stderr)
+
+
+def as_flag(path: str, value: JsonValue) -> str:
+    """Write a field and its value as they are typed, or as a file has them where no flag sets the field.
+
+    >>> as_flag("training.optimizer", "adam-8bit"), as_flag("training.sequence_parallel", False)
+    ('--optimizer adam-8bit', 'training.sequence_parallel: false')
+    """
+    flag = FLAG_OF_FIELD.get(path)
+    if flag is None:
+        return as_field(path, value)
+    return f"{flag} {shlex.quote(value if isinstance(value, str) else json.dumps(value))}"

@@ -1,0 +1,53 @@
+"""An importer: the config files of one framework or trainer, and what their settings are in a scenario."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sizing.config_files.reader import SettingReader
+from sizing.config_files.source import ConfigSource
+from sizing.state.training import FrameworkName
+
+_OTHER_PROGRAMS = re.compile(
+    r"(^|[/._-])(decode|convert\w*|to_maxtext|to_huggingface|\w*checker|preprocess\w*|\w*generat\w*|eval\w*|\w*_eval|inference\w*"
+    r"|\w*server|export\w*|tokenize\w*|merge\w*|benchmark_serving)(\.|$)"
+)
+"""Programs with a training's settings that train nothing: conversion, evaluation, inference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importer:
+    """Reader of one kind of config file.
+
+    `frameworks`: those that its files train with. `version`: that in which names and defaults were read, from `source`.
+    `marks`: settings (patterns) that its files have and others do not; the importer with most of them reads a file, if
+    these are at least `min_marks`; one of `sure_marks` is enough. `defaults`: what the framework ships for what
+    matters, by name. `ignored`: settings (patterns) that change no figure here: logging, data, learning rates. `read`:
+    sets fields from settings. `rank`: importers are asked in this order, the ones that others rely on first. `rename`:
+    turns the names of a source into those that the importer reads, where its files have several forms.
+    """
+
+    name: str
+    title: str
+    version: str
+    source: str
+    frameworks: tuple[FrameworkName, ...]
+    marks: tuple[str, ...]
+    read: Callable[[SettingReader], None]
+    ignored: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    min_marks: int = 1
+    sure_marks: tuple[str, ...] = ()
+    rank: int = 0
+    rename: Callable[[ConfigSource], ConfigSource] = lambda source: source
+
+    def count_marks(self, source: ConfigSource) -> int:
+        """Count the marks that a source has; a command that converts, evaluates or serves has none."""
+        if source.document is None and any(map(_OTHER_PROGRAMS.search, map(str.lower, source.words[:2]))):
+            return 0
+        renamed = self.rename(source)
+        is_sure = any(renamed.matching(mark) for mark in self.sure_marks)
+        return sum(bool(renamed.matching(mark)) for mark in self.marks) + self.min_marks * is_sure

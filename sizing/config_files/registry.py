@@ -1,0 +1,58 @@
+"""Every importer, and which of them reads a source."""
+
+from __future__ import annotations
+
+from sizing.config_files.importer import Importer
+from sizing.config_files.importers.accelerate_config import CONFIG_OF_ACCELERATE
+from sizing.config_files.importers.axolotl import AXOLOTL
+from sizing.config_files.importers.deepspeed_json import DEEPSPEED
+from sizing.config_files.importers.huggingface_config import HUGGINGFACE_CONFIG
+from sizing.config_files.importers.launch_command import LAUNCH_COMMAND
+from sizing.config_files.importers.lightning import LIGHTNING
+from sizing.config_files.importers.llamafactory import LLAMAFACTORY
+from sizing.config_files.importers.maxtext import MAXTEXT
+from sizing.config_files.importers.megatron import MEGATRON, PRIMUS, SLIME
+from sizing.config_files.importers.megatron_bridge import MEGATRON_BRIDGE
+from sizing.config_files.importers.nemo import NEMO
+from sizing.config_files.importers.olmo import OLMO, OLMO_CORE
+from sizing.config_files.importers.scenario import SCENARIO
+from sizing.config_files.importers.swift import SWIFT
+from sizing.config_files.importers.torchtitan import TORCHTITAN
+from sizing.config_files.importers.transformers_trainer import TRANSFORMERS
+from sizing.config_files.importers.verl import VERL, VERL_SFT
+from sizing.config_files.source import ConfigSource
+
+IMPORTERS: dict[str, Importer] = {
+    each.name: each
+    for each in (
+        TORCHTITAN,
+        OLMO,
+        OLMO_CORE,
+        MAXTEXT,
+        NEMO,
+        MEGATRON_BRIDGE,
+        MEGATRON,
+        PRIMUS,
+        SLIME,
+        VERL,
+        VERL_SFT,
+        TRANSFORMERS,
+        LLAMAFACTORY,
+        SWIFT,
+        AXOLOTL,
+        LIGHTNING,
+        DEEPSPEED,
+        CONFIG_OF_ACCELERATE,
+        HUGGINGFACE_CONFIG,
+        SCENARIO,
+        LAUNCH_COMMAND,
+    )
+}
+"""Importers by name; of two that know a source equally well, the first reads it."""
+
+
+def importer_of(source: ConfigSource) -> Importer | None:
+    """Return the importer that has most of its marks in a source, or None where none has enough."""
+    counts = {name: each.count_marks(source) for name, each in IMPORTERS.items()}
+    able = [each for name, each in IMPORTERS.items() if counts[name] >= each.min_marks]
+    return max(able, key=lambda each: counts[each.name], default=None)

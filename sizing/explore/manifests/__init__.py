@@ -1,1 +1,0 @@
-"""Every file of a checkpoint: which rank on which node writes it."""

@@ -1,1 +1,0 @@
-"""Which of the given inputs move the answer most: each varied alone."""

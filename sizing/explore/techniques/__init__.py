@@ -1,1 +1,0 @@
-"""What each published technique would change in a scenario."""

@@ -1,0 +1,65 @@
+"""Fields of documents and of their models by dotted path, in which numbers count the items of a list."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
+from pydantic import BaseModel
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def value_at(block: object, path: str) -> Any:
+    """Read the value at a path; None where a block on the path, or the value itself, is missing.
+
+    >>> value_at({"checkpoint": {"tiers": [{"keep": 2}]}}, "checkpoint.tiers.0.keep")
+    2
+    """
+    value: Any = block
+    for name in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+            value = getattr(value, name, None)
+        elif isinstance(value, list | tuple) and name.isdecimal():
+            value = next(iter(value[int(name) :]), None)
+        else:
+            return None
+    return value
+
+
+@overload
+def with_field(block: _Model, path: str, value: Any) -> _Model: ...
+@overload
+def with_field(block: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]: ...
+def with_field(block: Any, path: str, value: Any) -> Any:
+    """Copy a document or a model with the value at a path set; a document's missing blocks are made.
+
+    What is not on the path is shared with the original. The value is not validated.
+
+    >>> with_field({"model": {"preset": "gpt2"}}, "checkpoint.mode", "async")
+    {'model': {'preset': 'gpt2'}, 'checkpoint': {'mode': 'async'}}
+    """
+    name, _, rest = path.partition(".")
+    if isinstance(block, BaseModel):
+        return block.model_copy(update={name: with_field(getattr(block, name), rest, value) if rest else value})
+    if isinstance(block, list | tuple) and name.isdecimal():
+        items = list(block)
+        items[int(name)] = with_field(items[int(name)], rest, value) if rest else value
+        return type(block)(items)
+    fields = block if isinstance(block, Mapping) else {}
+    return {**fields, name: with_field(fields.get(name, {}), rest, value) if rest else value}
+
+
+def with_fields(document: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a document with the value at each path set.
+
+    >>> with_fields({"checkpoint": {"mode": "sync"}}, {"checkpoint.format": "megatron"})
+    {'checkpoint': {'mode': 'sync', 'format': 'megatron'}}
+    """
+    changed = dict(document)
+    for path, value in values.items():
+        changed = with_field(changed, path, value)
+    return changed

@@ -1,0 +1,68 @@
+"""DeepSpeed with ZeRO."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sizing.frameworks.framework import (
+    BF16_BESIDE_FP32,
+    FP16_BESIDE_FP32,
+    FP32,
+    NO_DELETION,
+    CollectiveTimeout,
+    Framework,
+    KeptState,
+    OffloadRule,
+    shipped_detection,
+)
+
+DEFAULT_ZERO_STAGE = 1
+"""ZeRO stage of a scenario that gives none."""
+
+DEEPSPEED = Framework(
+    name="deepspeed",
+    title="DeepSpeed",
+    version="0.19; defaults of edaa72212672 of 2026-08-22",
+    key_value_heads="repeated",
+    keeps={
+        "bf16-mixed": KeptState(BF16_BESIDE_FP32, gradient_bytes=2),
+        "fp16-mixed": KeptState(FP16_BESIDE_FP32, gradient_bytes=2),
+        "fp32": KeptState(FP32, gradient_bytes=4),
+    },
+    shards="zero",
+    gradient_exchange="buckets",
+    offload=OffloadRule(
+        optimizer=("host", "nvme"),
+        weights=("host", "nvme"),
+        takes_fraction=True,
+        gradients_leave=True,
+        host_gradients="fp32",
+        overlaps_update=True,
+        flag="offload_optimizer and offload_param",
+        source="Ren et al. 2021, arXiv 2101.06840; Rajbhandari et al. 2021, arXiv 2104.07857; DeepSpeed 0.19, "
+        "runtime/zero/config.py, offload_config.py, estimate_zero3_model_states_mem_needs, which counts fp32 gradients",
+    ),
+    # The loop is the user's own, as with FSDP2.
+    kernels="eager",
+    loss="eager",
+    compiles=True,
+    attention_of_torch=True,
+    lists_operations=False,
+    counts_layers=False,  # the model's own code says what is computed again
+    keeps_passed=False,
+    hides_exchange_of=frozenset({"modules"}),
+    exchange_source="DeepSpeed, runtime/zero/config.py: overlap_comm is on with ZeRO 3 alone; runtime/pipe/engine.py "
+    "waits for its sends",
+    retention=replace(NO_DELETION, source="DeepSpeed 0.19, runtime/engine.py, save_checkpoint: it deletes no tag"),
+    format="deepspeed",
+    defaults=(shipped_detection(1800, "DEEPSPEED_TIMEOUT 30 min"),),
+    # The 30 min of the detection above are those of 0c1913d691ce. Release 0.19.8 has 10 min, which end a job earlier.
+    collective_timeout=CollectiveTimeout(
+        600.0,
+        "DEEPSPEED_TIMEOUT={minutes}",
+        "DeepSpeed 0.19.8, deepspeed/constants.py, default_pg_timeout; deepspeed.init_distributed(timeout=...) in code",
+    ),
+    loading="each replica reads the weights that it holds, each shard of the optimizer is read once",
+    source="published/framework_defaults.json: checkpoint engine; saves in published/framework_checkpoints.json; "
+    "Rajbhandari et al. 2020, arXiv 1910.02054, and published/zero_model_state_memory.json for gradients",
+)

@@ -1,0 +1,251 @@
+"""Classes that describe a training framework, and its mean time to detect a failure.
+
+A framework is one object in one module of this folder. Its fields state its facts. A rule that needs more than a fact
+(how FSDP cuts a tensor, what a kernel keeps) has a name here and is computed in one other place. `registry.py` lists
+the objects; no other module asks for a framework by its name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sizing.provenance import Assumption
+from sizing.state.offload import Place
+from sizing.state.optimizers import Dtype
+from sizing.state.saved_state import PartName
+from sizing.state.training import FrameworkName, Loss, Precision, Schedule
+from sizing.units import percent_text
+
+OptimizerSharding = Literal["dp-reshardable", "fully-reshardable"]
+"""Form in which torch-dist saves a divided optimizer. `dp-reshardable`: each rank saves its share of the flat buffer; a
+run can load it with another number of replicas, but with no other change of the layout. `fully-reshardable`: the
+optimizer is gathered and saved tensor by tensor, like the weights; any layout can load it."""
+
+KeyValueHeads = Literal["repeated", "once", "cut"]
+"""Heads of keys and values where there are more tensor ranks than heads. `repeated`: each rank has a copy of a head.
+`once`: more ranks than heads are refused. `cut`: ranks share the rows of a head, and gather them to compute."""
+
+ShardingRule = Literal["optimizer", "zero", "fsdp", "shard-group", "mesh-axes"]
+"""How replicas divide the training state. `optimizer`: the optimizer, where it is distributed. `zero`: by the stage of
+ZeRO. `fsdp`: all state, by FSDP's meshes. `shard-group`: as `fsdp` where `parallelism.shard_group` is given, else
+replicas each hold all state, as with DDP. `mesh-axes`: all state, over MaxText's axes fsdp, context and expert.
+`sizing/layout/sharding.py` computes each."""
+
+KernelsName = Literal["transformer-engine", "eager", "compiled"]
+"""Implementations of the operations between matrix products; `sizing/training/kernels.py` lists the tensors that each
+keeps.
+"""
+
+GradientExchange = Literal["fused", "buckets", "layers", "copies"]
+"""How gradients of the backward pass are reduced, and so how much is held meanwhile: accumulated in place, in buckets
+of a fixed size, layer by layer, or in buckets that are a copy of all gradients, where FSDP does not reduce them layer
+by layer. `sizing/training/memory/in_flight.py` counts it.
+"""
+
+GatheredUnits = Literal["nothing", "layers", "stages", "modules"]
+"""Units of sharded weights that a rank gathers to compute. FSDP gathers units, which are layers here, and keeps those
+of a pipeline stage. ZeRO 3 gathers the modules with parameters of their own."""
+
+HostGradients = Literal["none", "as computed", "fp32"]
+"""Gradients that an offloaded optimizer keeps beside it."""
+
+FP32: Mapping[PartName, Dtype] = {"weights": "fp32", "moments": "fp32"}
+FP32_TWICE: Mapping[PartName, Dtype] = {"weights": "fp32", "master": "fp32", "moments": "fp32"}
+"""Dtypes where the optimizer copies weights that are fp32 already."""
+BF16: Mapping[PartName, Dtype] = {"weights": "bf16", "moments": "bf16"}
+BF16_BESIDE_FP32: Mapping[PartName, Dtype] = {"weights": "bf16", "master": "fp32", "moments": "fp32"}
+FP16_BESIDE_FP32: Mapping[PartName, Dtype] = {"weights": "fp16", "master": "fp32", "moments": "fp32"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """Bytes that a framework keeps of a trained parameter in some precision.
+
+    `dtypes`: dtype of each part of the state. `gradient_bytes`: bytes of the gradient. `optimizer_gradient_bytes`:
+    bytes of the optimizer's own copy of the gradient, which is sharded like the optimizer. Gradients are never saved.
+    """
+
+    dtypes: Mapping[PartName, Dtype]
+    gradient_bytes: int
+    optimizer_gradient_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadRule:
+    """State that a framework can keep off the GPU.
+
+    `optimizer`, `weights`: the places that it knows beside the GPU. `takes_fraction`: part of the optimizer can stay on
+    the GPU. `is_joint`: optimizer, gradients and weights move together. `gradients_leave`: reduced gradients do not
+    stay on the GPU. `host_gradients`: the gradients that an offloaded optimizer keeps beside it.
+    `needs_distributed_optimizer`: the flag that requires it, where only a distributed optimizer can go to the host.
+    `updates_on_gpu`: the state returns to the GPU for the update. `overlaps_update`: the CPUs update one part while the
+    link carries others. `moves_activations`: activations that are not recomputed can move too, so that the layout
+    search may propose it. `flag`: the framework's own flag for the state.
+    """
+
+    optimizer: tuple[Place, ...]
+    weights: tuple[Place, ...]
+    flag: str
+    source: str
+    takes_fraction: bool = False
+    is_joint: bool = False
+    gradients_leave: bool = False
+    host_gradients: HostGradients = "none"
+    needs_distributed_optimizer: str | None = None
+    updates_on_gpu: bool = False
+    overlaps_update: bool = False
+    moves_activations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTimeout:
+    """Time after which a framework ends processes that wait for one another, as it ships.
+
+    `line`: the setting in the form of the user's own config or code, with {seconds} or {minutes}. `is_of_nccl`: the
+    watchdog of torch.distributed with NCCL ends them.
+    """
+
+    seconds: float
+    line: str
+    source: str
+    is_of_nccl: bool = True
+
+    def line_for(self, seconds: float) -> str:
+        """Return the line that sets the timeout to these seconds, in whole minutes.
+
+        >>> CollectiveTimeout(600, "--distributed-timeout-minutes {minutes}", "").line_for(1201)
+        '--distributed-timeout-minutes 21'
+        """
+        minutes = math.ceil(seconds / 60)
+        return self.line.format(seconds=60 * minutes, minutes=minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedDefault:
+    """Default that a framework ships for a field of a scenario, where it differs from the default of all frameworks.
+
+    `setting`: the framework's own setting. `with_stages`: applies only if there is a pipeline and the scenario does not
+    give the layers of a stage. `in_given_block`: applies only if the scenario has the block, which has no default of
+    its own.
+    """
+
+    field: str
+    value: Any
+    setting: str
+    with_stages: bool = False
+    in_given_block: bool = False
+
+
+COLLECTIVE_TIMEOUT_SECONDS = 600.0
+"""Timeout after which a collective that hangs ends the processes, where a framework ships none of its own.
+
+Sources: torch.distributed with NCCL, which FSDP2 takes (pytorch/pytorch#110947), and Megatron-LM's
+`distributed_timeout_minutes`, both in published/framework_defaults.json. The 100 s of JAX's heartbeat, which MaxText
+takes, are no timeout of a collective: a process that hangs still sends it, and one that exits is noticed by its
+launcher before.
+"""
+
+TORCH_TIMEOUT = CollectiveTimeout(
+    COLLECTIVE_TIMEOUT_SECONDS,
+    "init_process_group(timeout=timedelta(seconds={seconds}))",
+    "torch 2.13, c10d/ProcessGroupNCCL.hpp, kProcessGroupNCCLDefaultTimeout; pytorch/pytorch#110947",
+)
+"""Timeout of torch.distributed with NCCL, where a framework sets none of its own."""
+
+Deletion = Literal["before-save", "after-save", "never"]
+"""When a framework deletes the checkpoints that it keeps no longer: before it writes the next one, which saves the room
+of one and leaves fewer whole ones meanwhile, after it has written it, or never."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRule:
+    """How a framework keeps checkpoints: `setting` limits their number, `deletes` says when the others go."""
+
+    setting: str
+    deletes: Deletion
+    source: str
+
+
+NO_DELETION = RetentionRule("none", "never", "the loop is the user's own")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Framework:
+    """Facts of a training framework.
+
+    `title`: its name as people write it. `version`: the version in which its facts were read or measured. `format`: the
+    checkpoint format where none is given. `loading`: how it reads a checkpoint back, in words. `keeps`: the state that
+    it keeps, by precision; it trains in no other. `compiles`: whether training.compile changes `kernels` and `loss`,
+    which are the defaults of a step. `attention_of_torch`: attention is torch's scaled_dot_product_attention.
+    `lists_operations`: selective recomputation goes by a list of saved operations. `counts_layers`: the number of
+    recomputed layers can be set. `keeps_passed`: stages have a receive buffer for every microbatch, and keep what they
+    sent. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
+    `hides_sends_of`: schedules whose sends between stages are hidden behind the next microbatch, as it ships.
+    `exchange_source`: where that was read, and the flags that hide other exchanges.
+    `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no field can take,
+    by the open field that it concerns. `retention`: how it deletes checkpoints. `distributed_optimizer`: whether
+    replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
+    optimizer. `collective_timeout`: how long ranks may wait for one another.
+    """
+
+    name: FrameworkName
+    title: str
+    version: str
+    source: str
+    format: str
+    loading: str
+    key_value_heads: KeyValueHeads
+    keeps: Mapping[Precision, KeptState]
+    shards: ShardingRule
+    gradient_exchange: GradientExchange
+    offload: OffloadRule
+    kernels: KernelsName
+    loss: Loss
+    compiles: bool
+    attention_of_torch: bool
+    lists_operations: bool
+    counts_layers: bool
+    keeps_passed: bool
+    hides_exchange_of: frozenset[GatheredUnits]
+    exchange_source: str
+    retention: RetentionRule
+    hides_sends_of: frozenset[Schedule] = frozenset()
+    defaults: tuple[ShippedDefault, ...] = ()
+    not_taken: Mapping[str, Assumption] = field(default_factory=dict)
+    distributed_optimizer: bool = False
+    optimizer_sharding: OptimizerSharding = "dp-reshardable"
+    collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
+
+
+HUNG_FRACTION = 0.121
+"""Fraction of failures in which no process exits, so that the others wait for it in a collective.
+
+Source: 5,948 of 49,212 failures were implicit in ByteDance's fleet (ByteRobust, arXiv 2509.16293, at second hand:
+published/failure_rates.json). In the same source, hangs are 9.9 of the 82.7 % of incidents that nobody started, 0.120.
+"""
+
+
+def mean_detection_seconds(timeout_seconds: float) -> float:
+    """Compute the mean time from a failure until it is detected: D = h T.
+
+    Args: h = HUNG_FRACTION of failures hang, and are noticed after T, the timeout of a collective. The others end a
+    process, which its launcher notices at once.
+    Source: definition of a mean; HUNG_FRACTION and the timeouts have sources of their own.
+
+    >>> mean_detection_seconds(600)
+    72.6
+    """
+    return round(HUNG_FRACTION * timeout_seconds, 1)
+
+
+def shipped_detection(timeout_seconds: float, timeout: str) -> ShippedDefault:
+    """Return the default detection time that follows from a framework's own timeout."""
+    return ShippedDefault(
+        "reliability.detection_seconds",
+        mean_detection_seconds(timeout_seconds),
+        f"{timeout}, after which the {percent_text(HUNG_FRACTION)} of failures that hang are noticed",
+        in_given_block=True,
+    )

@@ -1,0 +1,149 @@
+"""Every framework by name, the defaults that it ships for open fields, and its catalog entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from sizing.frameworks.ddp import ACCELERATE, DDP, LIGHTNING, TRANSFORMERS
+from sizing.frameworks.deepspeed import DEEPSPEED
+from sizing.frameworks.framework import Deletion, Framework, KernelsName, ShardingRule, ShippedDefault
+from sizing.frameworks.fsdp2 import FSDP2
+from sizing.frameworks.maxtext import MAXTEXT
+from sizing.frameworks.megatron import MEGATRON
+from sizing.frameworks.torchtitan import TORCHTITAN
+from sizing.provenance import Assumption
+from sizing.spelling import known_spelling
+from sizing.state.offload import Place
+from sizing.state.optimizers import Dtype
+from sizing.state.saved_state import PartName
+from sizing.state.training import FrameworkName, Loss, Precision
+from sizing.strict_model import StrictModel
+
+FRAMEWORKS: dict[FrameworkName, Framework] = {
+    each.name: each
+    for each in (
+        MEGATRON,
+        FSDP2,
+        TORCHTITAN,
+        DEEPSPEED,
+        MAXTEXT,
+        TRANSFORMERS,
+        ACCELERATE,
+        LIGHTNING,
+        DDP,
+    )
+}
+"""Every framework, in the order in which `training.framework` names them."""
+
+
+_LAYERS_OF_STAGES = ("layers_per_stage", "first_stage_layers", "last_stage_layers")
+"""Fields that give the layers of a stage. Beside them, embedding and loss count as no layers."""
+
+
+def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a scenario leaves open and its framework decides, with the framework's defaults.
+
+    Source: `defaults` of each framework.
+
+    >>> defaults_of_framework({"training": {"framework": "MaxText"}})
+    {'checkpoint.mode': 'async'}
+    >>> defaults_of_framework({"training": {"framework": "maxtext"}, "checkpoint": {"mode": "sync"}})
+    {}
+    >>> defaults_of_framework({"training": {"framework": "deepspeed"}, "reliability": {"mtbf_seconds": 3600}})
+    {'reliability.detection_seconds': 217.8}
+    """
+    degrees = document.get("parallelism")
+    stages = _field(degrees, "pipeline")
+    spreads_layers = isinstance(stages, int) and stages > 1 and not any(_field(degrees, n) for n in _LAYERS_OF_STAGES)
+    return {
+        each.field: each.value
+        for each in shipped_defaults(_field(document.get("training"), "framework"))
+        for block, name in [each.field.split(".")]
+        if _field(document.get(block), name) is None
+        and (spreads_layers or not each.with_stages)
+        and (not each.in_given_block or isinstance(document.get(block), Mapping))
+    }
+
+
+def shipped_defaults(framework: object) -> tuple[ShippedDefault, ...]:
+    """Return the defaults that a framework ships, by any spelling of its name; none for an unknown name."""
+    spelled = known_spelling(framework, FRAMEWORKS) if isinstance(framework, str) else None
+    return next((each.defaults for name, each in FRAMEWORKS.items() if name == spelled), ())
+
+
+def list_not_taken(scenario: object) -> Iterator[Assumption]:
+    """List the settings that the framework ships and no field can take, for fields that the scenario leaves open."""
+    name = getattr(getattr(scenario, "training", None), "framework", None)
+    for field, assumption in FRAMEWORKS[name].not_taken.items() if name else ():
+        block, of_block = field.split(".")
+        if _field(getattr(scenario, block, None), of_block) is None:
+            yield assumption
+
+
+def _field(block: object, name: str) -> object:
+    """Return the value that a block, as a mapping or a model, gives to a field; None if it leaves the field open."""
+    if isinstance(block, Mapping):
+        return block.get(name)
+    return getattr(block, name, None) if name in getattr(block, "model_fields_set", ()) else None
+
+
+class CatalogFramework(StrictModel):
+    """A training framework: what it keeps, divides, moves off the GPU and ships as its defaults."""
+
+    name: FrameworkName = Field(description="Name, for training.framework of a scenario.")
+    title: str = Field(description="Name as people write it.")
+    version: str = Field(description="Version that its facts were read in or measured with.")
+    format: str = Field(description="Checkpoint format that is taken where checkpoint.format is open.")
+    keeps: dict[Precision, dict[PartName, Dtype]] = Field(
+        description="Dtype of each part of the training state, by training.precision; it trains in no other."
+    )
+    gradient_bytes: dict[Precision, int] = Field(
+        description="Bytes per parameter of the gradients, by training.precision. They are never saved."
+    )
+    shards: ShardingRule = Field(
+        description="How replicas divide the state: optimizer where it is distributed, by the stage of zero, all of it "
+        "by the meshes of fsdp, or all of it over mesh-axes."
+    )
+    offloads: dict[PartName, tuple[Place, ...]] = Field(
+        description="Places off the GPU that it knows for the weights, and for the optimizer's moments and master copy."
+    )
+    kernels: KernelsName = Field(description="Operations between matrix products where training.compile is open.")
+    loss: Loss = Field(description="Computation of cross-entropy where training.loss is open.")
+    defaults: dict[str, JsonValue] = Field(
+        description="What it ships for fields that a scenario leaves open, where that is not the default of all."
+    )
+    deletes: Deletion = Field(description="When it deletes checkpoints that it keeps no longer.")
+    retention: str = Field(description="Its setting of how many checkpoints it keeps.")
+    loading: str = Field(description="How it reads a checkpoint back, in words.")
+    source: str = Field(description="Source code or document in which this was read.")
+
+
+def catalog_frameworks() -> list[CatalogFramework]:
+    """List every framework as a catalog entry, in the order of the registry."""
+    return [
+        CatalogFramework(
+            name=each.name,
+            title=each.title,
+            version=each.version,
+            format=each.format,
+            keeps={precision: dict(state.dtypes) for precision, state in each.keeps.items()},
+            gradient_bytes={precision: state.gradient_bytes for precision, state in each.keeps.items()},
+            shards=each.shards,
+            offloads={
+                "weights": each.offload.weights,
+                "master": each.offload.optimizer,
+                "moments": each.offload.optimizer,
+            },
+            kernels=each.kernels,
+            loss=each.loss,
+            defaults={default.field: default.value for default in each.defaults},
+            deletes=each.retention.deletes,
+            retention=each.retention.setting,
+            loading=each.loading,
+            source="; ".join((each.source, each.offload.source, each.retention.source)),
+        )
+        for each in FRAMEWORKS.values()
+    ]

@@ -1,0 +1,73 @@
+"""The model as it is trained: padded vocabulary, frozen tensors, adapters, and further models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS
+from sizing.layout.parallelism import Parallelism
+from sizing.model import Model, ResolvedModel
+from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
+from sizing.model.model import resolve
+from sizing.model.trained import default_targets, with_adapters, with_frozen
+from sizing.provenance import Assumption
+from sizing.state import Training
+from sizing.state.optimizers import needs_matrices
+
+FROZEN_MODELS = "frozen_models"
+"""Name of the tensors of reference and reward models, which are saved beside the trained models."""
+
+
+def resolved_model(model: Model, training: Training, parallelism: Parallelism) -> ResolvedModel:
+    """Resolve the model of a scenario. `vocabulary_padding_multiple` x tensor pads its vocabulary, if given.
+
+    Raises InvalidInput if the catalog does not know the preset or the config is not understood.
+    """
+    padding = training.vocabulary_padding_multiple
+    return resolve(model, vocabulary_multiple=None if padding is None else padding * parallelism.tensor)
+
+
+def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
+    """Mark frozen tensors, and add adapters and the models beside the policy to an inventory.
+
+    Heads are cut if the framework's tensor ranks cut them. Raises InvalidInput for a name that no tensor has, or for an
+    optimizer that needs unknown shapes of tensors.
+    """
+    if FRAMEWORKS[training.framework].key_value_heads == "cut":
+        inventory = with_heads_cut(inventory)
+    if training.adapters is not None:
+        adapters = training.adapters
+        field = "training.adapters.tensors"
+        inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
+    if training.frozen:
+        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
+    if training.folds_pipeline:
+        inventory = with_ends_on_one_stage(inventory)
+    models, beside = training.reinforcement, list[tuple[str, int, bool]]()
+    if models is not None and models.critic_parameters is not None:
+        beside.append(("critic", models.critic_parameters, True))
+    if models is not None and models.saved_frozen_parameters is not None:
+        beside.append((FROZEN_MODELS, models.saved_frozen_parameters, False))
+    inventory = with_counts(inventory, beside)
+    if needs_matrices(training.optimizer) and has_bare_counts(inventory):
+        raise InvalidInput.of(
+            "training.optimizer",
+            "must be one that needs no shapes of tensors where a trained model is given by its parameter count alone",
+            value=training.optimizer,
+            remedy="choose another, or describe the model by preset, architecture, huggingface_config or tensors",
+        )
+    return inventory
+
+
+def has_bare_counts(inventory: Inventory) -> bool:
+    """Return whether only the number of parameters is known of a trained model."""
+    return any(group.placement == "spread" and group.is_trained for group in inventory)
+
+
+def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[Assumption]:
+    """Report which matrices get an adapter, if the scenario does not name them."""
+    if training.adapters is not None and training.adapters.tensors is None:
+        names = ", ".join(default_targets(inventory))
+        reason = "default: all of attention; PEFT takes only queries and values of most families where nobody says"
+        yield Assumption(field="training.adapters.tensors", value=names, reason=reason)

@@ -1,0 +1,64 @@
+"""Dotted names of figures and fields in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+FieldSpelling = Callable[[str, JsonValue], str]
+"""How a medium writes a field and its value: as a flag, or as a file has them."""
+
+_WHOLE = {"bytes_per_second": "bandwidth", "seconds": "time", "fraction": "share"}
+_SHORT = (
+    ("_bytes_per_second", " bandwidth"),
+    ("_bytes_per_day", ""),
+    ("_bytes", ""),
+    ("_seconds_per_rank", " per rank"),
+    ("_seconds", ""),
+    ("_fraction", ""),
+)
+_ABBREVIATIONS = {name.lower(): name for name in ("MTBF", "GPU", "GPUs", "NICs", "EMA")}
+_BETWEEN = ("profile",)
+"""Parts of a path that say nothing to a reader."""
+
+
+def figure_words(name: str) -> str:
+    """Write the last part of a dotted name in words, without its unit.
+
+    >>> figure_words("storage.profile.write_bytes_per_second"), figure_words("interval.optimal_period_seconds")
+    ('write bandwidth', 'optimal period')
+    >>> figure_words("storage.profile.planning_seconds_per_rank")
+    'planning per rank'
+    """
+    last = name.rsplit(".", 1)[-1]
+    if last in _WHOLE:
+        return _WHOLE[last]
+    for unit, word in _SHORT:
+        if last.endswith(unit):
+            last = last.removesuffix(unit) + word
+            break
+    words = last.replace("num_", "").split("_")
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+
+
+def figure_name(name: str) -> str:
+    """Write a dotted name as the label of a row: its block, and its last part in words.
+
+    >>> figure_name("storage.profile.write_bytes_per_second"), figure_name("capacity.capacity_bytes")
+    ('storage: write bandwidth', 'capacity')
+    """
+    *blocks, last = name.split(".")
+    block = " ".join(block.replace("_", " ") for block in blocks if block not in _BETWEEN)
+    words = figure_words(last)
+    return f"{block}: {words}" if block not in ("", words) else words
+
+
+def as_field(path: str, value: JsonValue) -> str:
+    """Write a field and its value as a scenario file has them.
+
+    >>> as_field("training.offload.optimizer", "host")
+    'training.offload.optimizer: host'
+    """
+    return f"{path}: {value if isinstance(value, str) else json.dumps(value)}"

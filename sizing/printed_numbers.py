@@ -1,0 +1,74 @@
+"""Numbers of a document typed as answers print them: `2,048`, `$2.80`, `3,072 USD`.
+
+A comma counts only where it stands before three digits, as it then separates thousands in every number that is printed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from sizing.errors import InvalidInput, explain
+from sizing.field_paths import value_at, with_fields
+
+CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+"""Signs of currencies whose sign stands before the amount in English, as in ISO 4217 and CLDR."""
+
+_PRINTED = re.compile(
+    r"\s*(?P<sign>[$€£¥])?\s*(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
+)
+_COUNT, _NUMBER = ("int_parsing", "int_type"), ("float_parsing", "float_type")
+"""Pydantic's kinds of error for a text that is no number; a count has no currency."""
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def validate_as_printed(model: type[_Model], document: object) -> _Model:
+    """Validate a document, in which numbers may stand as they are printed.
+
+    Raises InvalidInput with one problem for each field that breaks a rule, and for a price in another currency than the
+    others.
+    """
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        numbers = _find_printed(document, error)
+        if not isinstance(document, dict) or not numbers:
+            raise explain(error, model) from None
+    _require_one_currency(document, numbers)
+    plain = {path: found["number"].replace(",", "") for path, found in numbers.items()}
+    try:
+        return model.model_validate(with_fields(document, plain))
+    except ValidationError as error:
+        raise explain(error, model) from None
+
+
+def _find_printed(document: object, error: ValidationError) -> dict[str, re.Match[str]]:
+    """Find the texts that stand where a number must, and are one as printed, by dotted path."""
+    found = {}
+    for problem in error.errors(include_url=False, include_context=False):
+        path, value = ".".join(map(str, problem["loc"])), problem["input"]
+        is_count = problem["type"] in _COUNT
+        if not isinstance(value, str) or not (is_count or problem["type"] in _NUMBER):
+            continue
+        match = _PRINTED.fullmatch(value)
+        is_money = match is not None and bool(match["sign"] or match["code"])
+        if match is not None and not (is_count and is_money) and value_at(document, path) == value:
+            found[path] = match
+    return found
+
+
+def _require_one_currency(document: dict[str, Any], numbers: dict[str, re.Match[str]]) -> None:
+    """Refuse prices in several currencies, as nothing here knows a rate of exchange."""
+    named = document.get("currency")
+    wanted = CURRENCY_SIGNS.get(named, named) if isinstance(named, str) else None
+    for path, found in numbers.items():
+        given = found["sign"] or CURRENCY_SIGNS.get(found["code"] or "", found["code"])
+        if given is None:
+            continue
+        if wanted is None or (given == "$" and wanted not in CURRENCY_SIGNS.values() and not found["code"]):
+            wanted = wanted or given  # a dollar of Canada has the same sign
+        elif given != wanted:
+            rule = f"must be in the currency of the other prices, {named or wanted}"
+            raise InvalidInput.of(path, rule, value=found[0].strip(), remedy="convert it")

@@ -1,0 +1,1 @@
+"""What a scenario's checkpoint weighs, takes and costs."""

@@ -1,0 +1,237 @@
+"""The first screen of a report, and the first page: the verdict, the figures of a decision, what may mislead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from sizing.guesses.figures import BEST_INTERVAL, BYTES, LOST, OVERHEAD
+from sizing.present.guesses import guess_sentences, mark_meaning, roughly, with_range
+from sizing.present.purchase import amount_text, capacity_of_size, cost_text, priced_figure, target_text
+from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, FirstScreen, Row
+from sizing.present.size import headline
+from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
+from sizing.questions.answer.run_rows import never_needs_storage
+from sizing.questions.answer.state_rows import written_beside
+from sizing.report import SizingReport
+from sizing.run.failure_process import Shares
+from sizing.run.request import INTERVAL
+from sizing.run.retention import Capacity
+from sizing.run.write import NO_WRITE_RATE
+from sizing.storage.rates import DIRECTIONS, Direction
+from sizing.units import (
+    SECONDS_PER_DAY,
+    binary_bytes_text,
+    counted_text,
+    decimal_bytes_text,
+    min_rate_text,
+    min_seconds_text,
+    percent_text,
+    rate_text,
+    seconds_text,
+    share_of_interval_text,
+)
+
+NUM_GUESSES = 3
+"""On the first screen, those that move the answer most; the tables have all of them."""
+
+
+def first_screen(report: SizingReport) -> FirstScreen:
+    """The first screen of a report."""
+    lost, figures = lost_by(report.shares, report.interval), tuple(key_figures(report))
+    cannot_run = report.training.cannot_run
+    said = ((cannot_run,) if cannot_run else ()) + ((NO_WRITE_RATE,) if asks_for_size(report) else ())
+    return FirstScreen(
+        headline=headline(report),
+        verdict=verdict(report),
+        misses=cannot_run is not None or has_missed(report.targets),
+        is_weak=is_weak(report.targets, lost),
+        remedies=tuple(remedies(report)),
+        figures=figures,
+        mark_meaning=mark_meaning(report, figures, SHOWN),
+        warnings=tuple(each for each in report.warnings if not each.startswith(said)),
+        guesses=tuple(guess_sentences(report, NUM_GUESSES)),
+    )
+
+
+_NEEDED: Mapping[Direction, str] = {
+    "write": "required.write_bytes_per_second",
+    "read": "required.restore_bytes_per_second",
+}
+"""What to buy in each direction, by its path in the report."""
+_TIMES: Mapping[Direction, tuple[str, ...]] = {
+    "write": ("write.seconds", "write.stall_seconds"),
+    "read": ("restore.seconds",),
+}
+"""What each direction takes, likewise."""
+LONGEST_BEST_SECONDS = 7 * SECONDS_PER_DAY
+"""The longest best interval that is shown as a number. A choice: longer ones follow from failures so rare that stops
+which nobody counts decide, of which Llama 3 had one a day for maintenance alone (arXiv 2407.21783, section 3.3.4)."""
+SHOWN = {
+    BYTES,
+    LOST,
+    OVERHEAD,
+    BEST_INTERVAL,
+    *_NEEDED.values(),
+    *(path for times in _TIMES.values() for path in times),
+}
+"""The figures of the rows, by their paths in the report."""
+
+
+def key_figures(report: SizingReport) -> list[Row]:
+    """The few figures that a decision is made on, in the order in which people ask."""
+    return [*_step(report), *_checkpoint(report), *_loss(report), *_purchase(report)]
+
+
+def _step(report: SizingReport) -> Iterator[Row]:
+    """The time of a step with the range of its error, MFU, and whether the fullest GPU holds it all."""
+    memory, step = report.training, report.training.step
+    if step is None or memory.total_bytes is None:
+        return
+    ends = f"{seconds_text(step.seconds_low)} to {seconds_text(step.seconds_high)}"
+    never = f"; never measured: {', '.join(step.not_compared)}" if step.not_compared else ""
+    fits = f"{decimal_bytes_text(memory.total_bytes)} on the fullest GPU"
+    if memory.gpu_memory_bytes is not None:
+        fits += f" {'fit' if memory.fits else 'DO NOT FIT'} {decimal_bytes_text(memory.gpu_memory_bytes)}"
+    meaning = f"{ends} by measured runs{never}; MFU {percent_text(step.mfu_fraction)}; {fits}"
+    yield Row("Step time", seconds_text(step.seconds), meaning)
+
+
+def _checkpoint(report: SizingReport) -> Iterator[Row]:
+    size = report.checkpoint
+    files = f"{counted_text(size.num_files, 'file')}, {size.format}"
+    meaning = f"{binary_bytes_text(size.written_bytes)}; {files}"
+    yield roughly(report, Row("One checkpoint", decimal_bytes_text(size.written_bytes), meaning), BYTES)
+    yield roughly(report, _write(report), *_TIMES["write"])
+    yield roughly(report, _restore(report), *_TIMES["read"])
+    yield from (row._replace(label=row.label.capitalize()) for row in written_beside(report))
+
+
+def _write(report: SizingReport) -> Row:
+    write, reduction = report.write, report.reduction
+    if write is None:
+        return Row("Write time", UNKNOWN, f"give {WRITE_RATE}, {CALIBRATION} or storage.preset")
+    stall = with_range(report, "write.stall_seconds", seconds_text(write.stall_seconds))
+    stall = f", stalls training for {stall}" if write.drain_seconds else ""
+    of = f"of {decimal_bytes_text(reduction.mean_bytes)} on average, " if reduction else ""
+    meaning = f"{of}at {rate_text(write.bytes_per_second)}{stall}; limit: {write.bottleneck}"
+    return Row("Write time", seconds_text(write.seconds), meaning)
+
+
+def _restore(report: SizingReport) -> Row:
+    restore, reduction = report.restore, report.reduction
+    read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}"
+    if restore.seconds is None or restore.bytes_per_second is None:
+        return Row("Restore time", UNKNOWN, f"{read}; give {READ_RATE} or {CALIBRATION}")
+    longest = (reduction.max_restore_seconds or 0.0) if reduction else 0.0
+    at_most = f"on average, at most {seconds_text(longest)}; " if longest > restore.seconds else ""
+    meaning = f"{at_most}{read} at {rate_text(restore.bytes_per_second)}; limit: {restore.bottleneck}"
+    return Row("Restore time", seconds_text(restore.seconds), meaning)
+
+
+def _loss(report: SizingReport) -> Iterator[Row]:
+    interval = report.interval
+    every = f"every {seconds_text(interval.effective_interval_seconds or interval.interval_seconds)}"
+    if interval.lost_at_interval_fraction is not None:
+        lost = percent_text(interval.lost_at_interval_fraction)
+        meaning = f"{every}: {_shares_text(report.shares)}"
+        meaning += f"; restore left out: give {READ_RATE}" if interval.leaves_out_restore else ""
+        row = roughly(report, Row("Lost time", lost, meaning), LOST)
+        yield row._replace(figure=f"{interval.at_least}{row.figure}")
+    elif report.overhead.fraction is not None:
+        stalled = share_of_interval_text(report.overhead.fraction)
+        meaning = f"stalled by saves {every}; for failures give {MTBF}"
+        yield roughly(report, Row("Overhead", stalled, meaning), OVERHEAD)
+    else:
+        yield Row("Lost time", UNKNOWN, f"give a storage, and {MTBF} or {FAILURES}")
+    if interval.lost_at_interval_fraction is not None:
+        yield from _best(report)
+
+
+def _shares_text(shares: Shares) -> str:
+    """What the run loses its time to, the most first; all of it where saves take the whole interval."""
+    lost = {name: share for name, share in shares.by_name.items() if name != "goodput"}
+    if None in lost.values():
+        return "a checkpoint takes longer than the interval: training never advances"
+    largest_first = sorted(lost.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {percent_text(share)}" for name, share in largest_first)
+
+
+def _best(report: SizingReport) -> Iterator[Row]:
+    """The best interval; no number where failures need the main storage so rarely that other stops decide."""
+    interval, label = report.interval, "Best interval"
+    period = math.inf if never_needs_storage(report.recovery) else interval.optimal_period_seconds
+    if period is not None and period > LONGEST_BEST_SECONDS:
+        why = "failures that need the main storage are that rare: take what other stops allow"
+        yield Row(label, f"over {seconds_text(LONGEST_BEST_SECONDS)}", why)
+    elif period is not None and interval.goodput_at_optimum_fraction is not None:
+        yield roughly(report, Row(label, seconds_text(period), _best_text(report)), BEST_INTERVAL)
+
+
+def _best_text(report: SizingReport) -> str:
+    interval = report.interval
+    lost = f"{interval.at_least}{percent_text(1 - (interval.goodput_at_optimum_fraction or 0.0))}"
+    return f"loses {lost} of the time" + (", each tier at its best interval" if report.tiers else "")
+
+
+def _purchase(report: SizingReport) -> Iterator[Row]:
+    yield from _rates_together(report) if report.needed_together else _rates_alone(report)
+    capacity = report.capacity
+    held = Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
+    yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
+    if report.cost is not None:
+        total = UNKNOWN if report.cost.total is None else amount_text(report.cost.total)
+        yield roughly(report, Row("Cost", total, cost_text(report.cost)), priced_figure(report.cost), shown=None)
+
+
+def _rates_together(report: SizingReport) -> Iterator[Row]:
+    """A row for each direction, what a node or a writer needs of it beside the file system, and the interval."""
+    needed, met = report.needed_together, met_together(report.targets_beyond_storage)
+    for direction in DIRECTIONS:
+        rates = [(name, rate) for name, rate in needed.items() if name.endswith(f"{direction}_bytes_per_second")]
+        if rates:
+            (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
+            also = "".join(f", {_place(other)} {min_rate_text(value)}" for other, value in others)
+            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; {met}"
+            row = Row(f"To buy: {direction}", min_rate_text(rate), meaning)
+            yield roughly(report, row, _NEEDED[direction], *_TIMES[direction], shown=None)
+    if INTERVAL in needed:
+        yield Row("Interval to take", min_seconds_text(needed[INTERVAL]), f"{met} with these rates")
+
+
+def _place(field: str) -> str:
+    """Where a rate is counted: per node or per writer; nothing for that of the file system."""
+    return "per node" if "node_" in field else "per writer" if "writer_" in field else ""
+
+
+def _rates_alone(report: SizingReport) -> Iterator[Row]:
+    """The rate of each direction for the targets that it decides alone; goodput is not among them."""
+    required = report.required
+    if required.write_bytes_per_second is not None:
+        rate = min_rate_text(required.write_bytes_per_second)
+        is_missed = any(check.target == "min_goodput_fraction" and check.remedy for check in report.targets)
+        goodput = "; for goodput see above" if is_missed else ""
+        meaning = f"min bandwidth, for {target_text(report)}{goodput}"
+        yield roughly(report, Row("To buy: write", rate, meaning), _NEEDED["write"])
+    if required.restore_bytes_per_second is not None:
+        recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
+        rate = min_rate_text(required.restore_bytes_per_second)
+        meaning = f"min bandwidth, for max recovery {seconds_text(recovery)}"
+        yield roughly(report, Row("To buy: read", rate, meaning), _NEEDED["read"])
+
+
+def _capacity_text(capacity: Capacity) -> str:
+    """What the usable bytes hold, and the drives behind them where redundancy takes more."""
+    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
+    held = f"min usable for {capacity.num_checkpoints} checkpoints, one being written; each further +{further}"
+    if capacity.num_needed_checkpoints:
+        held += f", with up to {capacity.num_needed_checkpoints} older ones that they need"
+    if capacity.exported_bytes:
+        held += f", and {decimal_bytes_text(capacity.exported_bytes)} of exports"
+    if capacity.kept_weights_bytes:
+        held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
+    if capacity.usable_bytes > capacity.capacity_bytes:
+        held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
+    if capacity.raw_bytes > capacity.usable_bytes:
+        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
+    return held

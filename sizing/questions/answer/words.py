@@ -1,0 +1,111 @@
+"""The report in words: what terminal, page and document show of it, in the order in which people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeGuard
+
+from pydantic import BaseModel
+
+from sizing.present.figure_names import figure_name
+from sizing.present.guesses import TITLE as GUESSES
+from sizing.present.guesses import guess_rows
+from sizing.present.purchase import required_rows
+from sizing.present.rows import Grid, Section
+from sizing.present.size import checkpoint_section
+from sizing.present.targets import target_rows
+from sizing.provenance import Assumption
+from sizing.questions.answer.run_rows import cost_rows, recovery_rows, run_length_rows, time_rows
+from sizing.questions.answer.state_rows import beside_rows, compression_rows, memory_rows, offload_rows
+from sizing.report import SizingReport
+from sizing.scenario import Scenario
+from sizing.storage.calibration import Calibration
+from sizing.units import counted_text, figure_text
+
+
+def sections(report: SizingReport) -> list[Section]:
+    """The sections of a report, the verdict on the targets first."""
+    made = [
+        Section("Targets", tuple(target_rows(report.targets))),
+        checkpoint_section(report),
+        Section("Time", tuple(time_rows(report))),
+        Section(
+            "Cost to the run",
+            (*cost_rows(report), *recovery_rows(report.recovery), *run_length_rows(report.run_length)),
+        ),
+        Section("Less than everything, and beside it", tuple(beside_rows(report))),
+        Section("To buy", tuple(required_rows(report))),
+        Section(
+            "Memory of the fullest GPU",
+            (
+                *memory_rows(report.training),
+                *offload_rows(report.offload),
+                *compression_rows(report.gradient_compression),
+            ),
+        ),
+        Section(GUESSES, tuple(guess_rows(report))),
+    ]
+    return [section for section in made if section.rows]
+
+
+def assumed(report: SizingReport) -> str:
+    """The assumptions of a report, as one line."""
+    return "assumed: " + "; ".join(assumption.sentence for assumption in report.assumptions)
+
+
+def came_from(report: SizingReport) -> str:
+    """The origins of the figures of a report, as one line."""
+    return "figures: " + "; ".join(found.sentence for found in report.provenance)
+
+
+_OF_FOUND = " (of the layout found)"
+"""Behind degrees: nobody asked for those that were left open."""
+
+
+def inputs(scenario: Scenario, assumptions: Sequence[Assumption] = ()) -> Grid:
+    """Every input that the scenario gives, defaults left out; what the `assumptions` say was found is marked."""
+    found = tuple(f"{each.field}." for each in assumptions if each.field in Scenario.model_fields)
+    rows = tuple(
+        (figure_name(path), figure_text(path, value) + (_OF_FOUND if path.startswith(found) else ""))
+        for path, value in _list_given(scenario, "")
+    )
+    return Grid("What was asked", ("input", "value"), rows)
+
+
+def assumptions_made(assumptions: list[Assumption], spelling: Callable[[str], str] = figure_name) -> Grid:
+    """Every value that the answer rests on and that nobody gave; `spelling` writes the fields."""
+    rows = tuple((spelling(found.field), figure_text(found.field, found.value), found.reason) for found in assumptions)
+    return Grid("What was assumed", ("input", "value", "why"), rows)
+
+
+def _list_given(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """List the dotted path and the value of each field that was given."""
+    parts = list(_list_parts(value))
+    for name, part in parts:
+        yield from _list_given(part, f"{path}{name}".removeprefix("."))
+    if not parts and value is not None and not _is_block(value):
+        yield path, _simplify(value)
+
+
+def _list_parts(value: object) -> Iterator[tuple[str, object]]:
+    """List what a block or a list of blocks is made of; a calibration is one thing."""
+    if _is_block(value):
+        for name in type(value).model_fields:
+            if name in value.model_fields_set:
+                yield f".{name}", getattr(value, name)
+    elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        yield from ((f" {number}", each) for number, each in enumerate(value, 1))
+
+
+def _is_block(value: object) -> TypeGuard[BaseModel]:
+    """Whether the fields of a value are inputs of their own."""
+    return isinstance(value, BaseModel) and not isinstance(value, Calibration)
+
+
+def _simplify(value: object) -> object:
+    if isinstance(value, Calibration):
+        return f"engine {value.engine}, {counted_text(len(value.run_ids), 'run')}, grade {value.grade_text}"
+    if isinstance(value, dict):
+        simple = ((name, each) for name, each in value.items() if not isinstance(each, dict | list))
+        return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in simple)
+    return value

@@ -1,0 +1,1 @@
+"""Many jobs on one storage system."""

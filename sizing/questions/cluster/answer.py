@@ -1,0 +1,271 @@
+"""Answer about a cluster: formulas, what a simulation shows beside them, and what a reader must know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from sizing.errors import InvalidInput
+from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
+from sizing.questions.cluster.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
+from sizing.questions.cluster.contention import (
+    Contention,
+    Traffic,
+    collision_fraction,
+    compute_contention,
+    list_restore_traffic,
+    list_write_traffic,
+)
+from sizing.questions.cluster.job import GroupRecord
+from sizing.questions.cluster.load import JobLoad, compute_job_loads, resolve_shared_storage, saved_bytes
+from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures, RequiredBandwidth, Storm
+from sizing.questions.cluster.request import ClusterScenario
+from sizing.questions.cluster.restore_storms import find_restore_storms
+from sizing.questions.cluster.simulation import find_busiest_day, measure_stalls, measure_use, simulate
+from sizing.questions.question import Progress, ignore_progress
+from sizing.report import SizingReport
+from sizing.run.checkpoint import ARCHIVE, NODE_KINDS
+from sizing.run.interval import NOTABLE_GOODPUT_LOSS
+from sizing.units import percent_text, rate_text, seconds_text
+
+MAX_EVENTS = 2_000_000
+"""Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`)."""
+
+_Number = TypeVar("_Number", int, float)
+
+
+def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progress) -> ClusterReport:
+    """Answer a ClusterScenario; `progress` is told the fraction that is done.
+
+    Raises InvalidInput where it asks for more than 2,000,000 checkpoints and failures.
+    """
+    storage, horizon = resolve_shared_storage(scenario), scenario.horizon_seconds
+    write_rate, read_rate = storage.write_bytes_per_second, storage.read_bytes_per_second
+    loads = compute_job_loads(scenario)
+    _require_simulable(loads, horizon)
+    share = 0.5 if scenario.targets.p99_stall_seconds is not None else 1.0
+    found = simulate(
+        loads,
+        write_bytes_per_second=write_rate,
+        read_bytes_per_second=read_rate,
+        horizon_seconds=horizon,
+        seed=scenario.seed,
+        progress=lambda done: progress(share * done),
+    )
+    contention = compute_contention(loads, write_bytes_per_second=write_rate)
+    report = ClusterReport(
+        num_jobs=_sum_over_jobs(loads, lambda _: 1),
+        num_nodes=_sum_over_jobs(loads, lambda job: job.layout.num_nodes),
+        num_gpus=_sum_over_jobs(loads, lambda job: job.layout.num_gpus),
+        jobs=[
+            _report_group(kind, load, record, contention, horizon_seconds=horizon)
+            for kind, (load, record) in enumerate(zip(loads, found.groups, strict=True))
+        ],
+        write=_report_use(list_write_traffic(loads), found.write, horizon_seconds=horizon),
+        read=_report_use(list_restore_traffic(loads), found.read, horizon_seconds=horizon) if found.read else None,
+        concurrency=contention.concurrency,
+        storms=_find_storms(loads, scenario, read_bytes_per_second=read_rate),
+        required=_require_bandwidth(loads, scenario, progress=lambda done: progress(share + (1 - share) * done)),
+        capacity_bytes=_sum_over_jobs(loads, lambda job: job.capacity.capacity_bytes),
+        written_bytes_per_day=_sum_over_jobs(loads, lambda job: job.capacity.written_bytes_per_day),
+        horizon_seconds=horizon,
+        num_checkpoints=sum(record.num_written for record in found.groups),
+        busiest_day=find_busiest_day(found.write, found.read, horizon_seconds=horizon),
+        warnings=[],
+    )
+    progress(1.0)
+    return report.model_copy(update={"warnings": list(_warn(report, loads))})
+
+
+def _sum_over_jobs(loads: Sequence[JobLoad], figure: Callable[[SizingReport], _Number]) -> _Number:
+    """The sum of a figure of one job's report, over all jobs of all groups."""
+    return sum(load.group.count * figure(load.report) for load in loads)
+
+
+def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None:
+    max_interval = max(load.interval_seconds for load in loads)
+    if horizon_seconds < max_interval:
+        raise InvalidInput.of(
+            "horizon_seconds",
+            "must cover the max interval of the jobs",
+            value=horizon_seconds,
+            remedy=f"give {max_interval:g}",
+        )
+    per_second = sum(load.group.count * (1 / load.interval_seconds + load.interruptions_per_second) for load in loads)
+    if per_second * horizon_seconds > MAX_EVENTS:
+        raise InvalidInput.of(
+            "horizon_seconds",
+            f"must give at most {MAX_EVENTS:,} checkpoints and interruptions",
+            value=horizon_seconds,
+            remedy=f"give at most {seconds_text(MAX_EVENTS / per_second)}",
+        )
+
+
+def _find_storms(
+    loads: Sequence[JobLoad], scenario: ClusterScenario, *, read_bytes_per_second: float | None
+) -> list[Storm]:
+    if read_bytes_per_second is None:
+        return []
+    return find_restore_storms(
+        loads, read_bytes_per_second=read_bytes_per_second, nodes_per_rack=scenario.nodes_per_rack
+    )
+
+
+def _require_bandwidth(loads: Sequence[JobLoad], scenario: ClusterScenario, *, progress: Progress) -> RequiredBandwidth:
+    stall, recovery = scenario.targets.p99_stall_seconds, scenario.targets.recovery_seconds
+    reads = recovery is not None and all(load.restore for load in loads)
+    return RequiredBandwidth(
+        p99_stall_seconds=stall,
+        write_bytes_per_second=(
+            write_bytes_per_second_for_p99(
+                loads,
+                p99_stall_seconds=stall,
+                horizon_seconds=scenario.horizon_seconds,
+                seed=scenario.seed,
+                progress=progress,
+            )
+            if stall is not None
+            else None
+        ),
+        recovery_seconds=recovery,
+        read_bytes_per_second=(
+            read_bytes_per_second_for_recovery(loads, recovery_seconds=recovery)
+            if recovery is not None and reads
+            else None
+        ),
+    )
+
+
+def _report_group(
+    kind: int, load: JobLoad, record: GroupRecord, contention: Contention, *, horizon_seconds: float
+) -> JobFigures:
+    """The figures of a group of jobs: by formula, and as the simulation showed them."""
+    rate = contention.write_bytes_per_second
+    layout, report, count = load.report.layout, load.report, load.group.count
+    return JobFigures(
+        name=load.group.name,
+        count=count,
+        num_gpus=layout.num_gpus,
+        num_nodes=layout.num_nodes,
+        checkpoint_bytes=report.checkpoint.written_bytes,
+        interval_seconds=load.interval_seconds,
+        stall_alone_seconds=load.stall_alone_seconds(rate),
+        bytes_per_second_alone=load.write.rate_alone(rate),
+        collision_fraction=collision_fraction(contention.writes, kind),
+        mean_stall_seconds=contention.mean_stall_seconds(load, kind),
+        goodput_alone_fraction=report.interval.goodput_at_interval_fraction,
+        simulated_stalls=measure_stalls(record, horizon_seconds=horizon_seconds),
+        simulated_collision_fraction=record.num_met_another / record.num_written if record.num_written else None,
+        simulated_goodput_fraction=record.useful_seconds / (count * horizon_seconds),
+        num_failures=record.num_failures,
+        num_preemptions=record.num_preemptions,
+        capacity_bytes=count * report.capacity.capacity_bytes,
+    )
+
+
+def _report_use(traffic: Sequence[Traffic], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:
+    """What traffic asks of the file system on average and at once, beside what the simulation showed of it."""
+    mean = sum(group.bytes_per_second for group in traffic)
+    together = sum(group.num_jobs * group.max_bytes_per_second for group in traffic)
+    return FileSystemUse(
+        bytes_per_second=storage.bytes_per_second,
+        mean_bytes_per_second=mean,
+        utilization_fraction=mean / storage.bytes_per_second,
+        all_at_once_bytes_per_second=together if math.isfinite(together) else None,
+        simulated=measure_use(storage, horizon_seconds=horizon_seconds),
+    )
+
+
+NOTABLE_MISS = 0.1
+"""Fraction of the mean stall by which formula and simulation may differ. A choice: formulas that are 10 % off still
+order storage systems rightly."""
+MAX_ERRORS = 2.0
+"""Half 95 % intervals of a simulated mean, beyond which a formula is not borne out."""
+
+
+def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Warn of overload, groups that never advance, targets that no rate meets, and what was left out."""
+    write = report.write
+    if write.utilization_fraction >= 1:
+        yield (
+            f"The file system is overloaded: the jobs write {rate_text(write.mean_bytes_per_second)} on average, and "
+            f"its write bandwidth is {rate_text(write.bytes_per_second)}. Every checkpoint waits, and intervals grow"
+        )
+    is_weighted = len({load.write.weight for load in loads}) > 1
+    for job, load in zip(report.jobs, loads, strict=True):
+        yield from _warn_of_saves(job, load, write_bytes_per_second=write.bytes_per_second)
+        yield from _warn_of_formulas(job, is_weighted=is_weighted)
+        yield from _warn_of_tiers(load)
+        yield from _warn_of_failures(job, load)
+    if report.read is None:
+        yield "No read bandwidth given: restores take 0 s in the simulation, and restore storms are not computed"
+    yield from _warn_of_targets(report.required, loads)
+
+
+def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:
+    """Warn of saves that never end in time, or that the simulation has none of."""
+    drain = load.write.alone_seconds(write_bytes_per_second)
+    if drain >= job.interval_seconds:
+        yield (
+            f"{job.name}: one job alone writes for {seconds_text(drain)}, longer than the interval of "
+            f"{seconds_text(job.interval_seconds)}. Training "
+            f"{'never advances' if load.snapshot_seconds is None else 'waits for each drain'}"
+        )
+    elif job.simulated_stalls is None:
+        yield f"{job.name}: no save completed in the simulation. Its jobs fail first, or the horizon is too short"
+
+
+def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
+    """Warn where failures are not known, and else of the goodput that the other jobs cost."""
+    if load.mtbf_seconds is None:
+        yield f"{job.name}: no reliability given, so its jobs never fail in the simulation"
+    elif job.goodput_alone_fraction is not None:
+        loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
+        if loss > NOTABLE_GOODPUT_LOSS:
+            yield f"{job.name}: the other jobs lower its goodput by {percent_text(loss)}"
+
+
+def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Warn of targets that no rate meets."""
+    if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
+        slowest = max(loads, key=lambda load: load.stall_alone_seconds(math.inf))
+        is_slow = slowest.stall_alone_seconds(math.inf) >= required.p99_stall_seconds
+        why = f"{slowest.group.name} alone stalls longer" if is_slow else "some jobs fail before their first save"
+        yield f"targets.p99_stall_seconds is not met at any bandwidth: {why}"
+    if required.recovery_seconds is not None and required.read_bytes_per_second is None:
+        yield (
+            "targets.recovery_seconds is not met at any bandwidth: detection, restart and the jobs' own limits already "
+            "take longer"
+        )
+
+
+def _warn_of_formulas(job: JobFigures, *, is_weighted: bool) -> Iterator[str]:
+    """Warn where the simulation does not bear out the formula for the mean stall."""
+    formula, found = job.mean_stall_seconds, job.simulated_stalls
+    if formula is None or found is None or found.mean_error_seconds is None:
+        return
+    if abs(found.mean_seconds - formula) > max(NOTABLE_MISS * formula, MAX_ERRORS * found.mean_error_seconds):
+        because = (
+            "jobs that share equally. Here nodes share equally, and the groups write from different numbers of nodes"
+            if is_weighted
+            else "many jobs whose saves start at random times"
+        )
+        yield (
+            f"{job.name}: the formula's mean stall of {seconds_text(formula)} holds for {because}. Use the simulated "
+            f"{seconds_text(found.mean_seconds)}"
+        )
+
+
+def _warn_of_tiers(load: JobLoad) -> Iterator[str]:
+    """Warn of what jobs share beside the shared storage, and of what copies behind it read."""
+    name, rows = load.group.name, load.report.tiers
+    copied = sum(saved_bytes(load.report) / row.effective_interval_seconds for row in rows if row.kind == ARCHIVE)
+    if copied:
+        yield (
+            f"{name}: copying to the {ARCHIVE} reads {rate_text(load.group.count * copied)} from the shared storage on "
+            "average. The read figures leave this out"
+        )
+    own = [row.kind for row in rows if row.kind not in ("storage", *NODE_KINDS)]
+    if own and load.group.count > 1:
+        yield f"{name}: each job is assumed to have the whole bandwidth of its {own[0]} tier"

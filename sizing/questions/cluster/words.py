@@ -1,0 +1,118 @@
+"""Many jobs on one storage system, in words: jobs, file system, restore storms, what to buy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.present.rows import UNKNOWN, Grid, Row, Summary
+from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures
+from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+
+
+def cluster_summary(report: ClusterReport) -> Summary:
+    """Put into words the jobs, the file system, restore storms and what to buy."""
+    to_buy = Grid("To buy", (), tuple(_list_purchases(report)))
+    return Summary(
+        headline=f"{report.num_jobs:,} jobs on {report.num_nodes:,} nodes ({report.num_gpus:,} GPUs): "
+        f"{report.num_checkpoints:,} checkpoints simulated in {seconds_text(report.horizon_seconds)}",
+        verdict="Meets the targets." if report.meets_targets else "Misses a target.",
+        misses=not report.meets_targets,
+        grids=(
+            _jobs_grid(report),
+            _file_system_grid(report),
+            *([_storms_grid(report)] if report.storms else []),
+            to_buy,
+        ),
+        warnings=tuple(report.warnings),
+    )
+
+
+def _jobs_grid(report: ClusterReport) -> Grid:
+    return Grid(
+        "Stall of a save, by group of jobs",
+        (
+            *("jobs", "count", "interval", "alone", "mean, formula", "mean, simulated", "p50", "p99", "max"),
+            *("collisions, formula", "simulated", "goodput alone", "simulated"),
+        ),
+        tuple((job.name, f"{job.count:,}", *_job_cells(job)) for job in report.jobs),
+        is_figures=True,
+    )
+
+
+def _job_cells(job: JobFigures) -> Iterator[str]:
+    """Write how long a group of jobs stalls, and the shares of its saves and of its time."""
+    stalls = job.simulated_stalls
+    yield seconds_text(job.interval_seconds)
+    yield seconds_text(job.stall_alone_seconds)
+    yield UNKNOWN if job.mean_stall_seconds is None else seconds_text(job.mean_stall_seconds)
+    if stalls is None:
+        yield from ["no save completed", "", "", ""]
+    else:
+        error = f" ± {seconds_text(stalls.mean_error_seconds)}" if stalls.mean_error_seconds is not None else ""
+        yield seconds_text(stalls.mean_seconds) + error
+        yield from map(seconds_text, (stalls.p50_seconds, stalls.p99_seconds, stalls.max_seconds))
+    shares = (job.collision_fraction, job.simulated_collision_fraction, job.goodput_alone_fraction)
+    for share in (*shares, job.simulated_goodput_fraction):
+        yield UNKNOWN if share is None else percent_text(share)
+
+
+def _file_system_grid(report: ClusterReport) -> Grid:
+    uses = (("write", report.write), ("read", report.read))
+    return Grid(
+        "File system",
+        ("", "bandwidth", "mean demand", "used", "mean, simulated", "p99", "peak", "at the limit", "all jobs at once"),
+        tuple((name, *_use_cells(use)) for name, use in uses if use is not None),
+    )
+
+
+def _use_cells(use: FileSystemUse) -> Iterator[str]:
+    yield rate_text(use.bytes_per_second)
+    yield rate_text(use.mean_bytes_per_second)
+    yield percent_text(use.utilization_fraction)
+    simulated = use.simulated
+    for rate in (simulated.mean_bytes_per_second, simulated.p99_bytes_per_second, simulated.peak_bytes_per_second):
+        yield rate_text(rate)
+    yield f"{percent_text(simulated.limited_fraction)} of the time"
+    together = use.all_at_once_bytes_per_second
+    yield "no limit" if together is None else rate_text(together)
+
+
+def _storms_grid(report: ClusterReport) -> Grid:
+    return Grid(
+        "Restore storms",
+        ("failure", "jobs", "GPUs", "read", "first job back", "last job back", "alone", "GPU-hours idle"),
+        tuple(
+            (
+                "worst rack" if storm.failure == "rack" else "power of all nodes",
+                f"{storm.num_jobs:,}",
+                f"{storm.num_gpus:,}",
+                bytes_text(storm.read_bytes),
+                seconds_text(storm.first_back_seconds),
+                seconds_text(storm.last_back_seconds),
+                seconds_text(storm.last_back_alone_seconds),
+                f"{storm.gpu_hours:,.0f}",
+            )
+            for storm in report.storms
+        ),
+    )
+
+
+def _list_purchases(report: ClusterReport) -> Iterator[Row]:
+    required, together = report.required, report.concurrency
+    if required.p99_stall_seconds is not None:
+        stall = seconds_text(required.p99_stall_seconds)
+        yield Row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}")
+    if required.recovery_seconds is not None:
+        recovery = seconds_text(required.recovery_seconds)
+        yield Row(
+            "min read bandwidth",
+            _rate(required.read_bytes_per_second),
+            f"for recovery (RTO) of all jobs in {recovery} after a power failure",
+        )
+    yield Row("min capacity", bytes_text(report.capacity_bytes), "by the retention of each job")
+    yield Row("written per day", bytes_text(report.written_bytes_per_day), "")
+    yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
+
+
+def _rate(bytes_per_second: float | None) -> str:
+    return "not possible" if bytes_per_second is None else rate_text(bytes_per_second)

@@ -1,0 +1,1 @@
+"""Which offer of storage is enough and costs least."""

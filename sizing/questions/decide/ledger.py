@@ -1,0 +1,207 @@
+"""The ledger of an offer: every price times what it counts over the horizon, and the GPU time that is lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sizing.cluster.cluster import num_storage_nics
+from sizing.questions.decide.offers import Offer, Price, WorkloadUse
+from sizing.questions.decide.report import LedgerLine
+from sizing.questions.decide.request import DecisionRequest, Workload
+from sizing.run.costs import lost_gpu_hours
+from sizing.run.evaluation import RunReport
+from sizing.run.tier_rows import TierRow
+from sizing.run.workload import CheckpointWorkload
+from sizing.storage.storage import resolve_storage
+from sizing.storage.transfer import Numbers, as_number
+from sizing.units import SECONDS_PER_DAY
+
+LOST = "lost GPU time"
+UNPRICED = "prices of the storage"
+_MAIN = "storage"
+"""Kind of the main storage in the rows of tiers."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers."""
+
+    counted: WorkloadUse
+    of_tiers: Mapping[str, WorkloadUse]
+    lost_gpu_hours: Numbers | None
+    tier_costs: tuple[tuple[str, Numbers], ...]
+
+    @property
+    def lost_hours(self) -> float | None:
+        """GPU-hours that are lost, of figures that are no arrays."""
+        return None if self.lost_gpu_hours is None else float(np.asarray(self.lost_gpu_hours))
+
+    def quantity(self, price: Price) -> Numbers | None:
+        """Count what a price is per, in its tier where it has one; None where that is not known."""
+        counted = self.counted if price.tier is None else self.of_tiers.get(price.tier)
+        return 0.0 if counted is None else price.unit.count(counted, price)
+
+    def cost(self, request: DecisionRequest, offer: Offer) -> Numbers:
+        """Compute what this workload alone would cost under the offer; infinite where a part is unknown."""
+        costs: list[Numbers | None] = []
+        for price in offer.prices:
+            quantity, amount = self.quantity(price), price.amount * price.times(request.horizon_seconds)
+            costs.append(None if quantity is None else np.multiply(quantity, amount))
+        costs += [cost for _, cost in self.tier_costs]
+        if request.per_lost_gpu_hour is not None:
+            hours = self.lost_gpu_hours
+            costs.append(None if hours is None else np.multiply(hours, request.per_lost_gpu_hour))
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, start=0.0) if len(known) == len(costs) else np.inf
+
+
+class SettingCosts(NamedTuple):
+    """Costs by which settings of a workload are judged: money, infinite where a part is unknown, and lost GPU-hours.
+
+    Where lost GPU time has no price, a run that never saves would cost least: then lost GPU-hours come first.
+    """
+
+    money: Numbers
+    lost_gpu_hours: Numbers | None
+    is_time_priced: bool
+
+
+CostsOf = Callable[[CheckpointWorkload, RunReport], SettingCosts]
+"""Computes the costs of a workload under an offer from its figures."""
+
+
+def make_cost_function(request: DecisionRequest, workload: Workload, offer: Offer) -> CostsOf:
+    """Make the function that prices settings of a workload under an offer."""
+
+    def costs(checkpoint_workload: CheckpointWorkload, figures: RunReport) -> SettingCosts:
+        bill = bill_workload(request, workload, offer, checkpoint_workload, figures)
+        return SettingCosts(bill.cost(request, offer), bill.lost_gpu_hours, request.per_lost_gpu_hour is not None)
+
+    return costs
+
+
+def bill_workload(
+    request: DecisionRequest,
+    workload: Workload,
+    offer: Offer,
+    checkpoint_workload: CheckpointWorkload,
+    figures: RunReport,
+) -> Bill:
+    """Count the use that a workload makes of an offer, as prices count it; arrays where the figures are arrays."""
+    storage = resolve_storage(offer.storage)
+    interval, seconds = figures.interval, workload.share_fraction * request.horizon_seconds
+    effective = interval.effective_interval_seconds
+    every = interval.interval_seconds if effective is None else effective
+    goodput, recovery = interval.goodput_at_interval_fraction, figures.recovery
+    counted = WorkloadUse(
+        horizon_seconds=request.horizon_seconds,
+        share_seconds=seconds,
+        usable_bytes=figures.capacity.usable_bytes if offer.capacity_bytes is None else float(offer.capacity_bytes),
+        write_bytes_per_second=as_number(storage.profile.write.file_system_bytes_per_second) if storage else None,
+        num_nodes=checkpoint_workload.num_nodes,
+        num_gpus=checkpoint_workload.num_gpus,
+        num_storage_nics=num_storage_nics(workload.scenario.cluster, checkpoint_workload.num_nodes),
+        power_kilowatts=offer.power_kilowatts,
+        saves_per_second=recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every),
+        written_bytes_per_save=float(checkpoint_workload.written_bytes),
+        files_per_save=int(checkpoint_workload.write.num_files),
+        restores_per_second=recovery.restores_per_day / SECONDS_PER_DAY if recovery else None,
+        read_bytes_per_restore=float(figures.restore.read_bytes),
+        files_per_restore=int(checkpoint_workload.write.num_files),
+    )
+    spare = recovery.num_spare_gpus if recovery else 0
+    lost = (
+        None
+        if goodput is None or interval.leaves_out_restore  # less would be lost than there is
+        else lost_gpu_hours(goodput, num_gpus=checkpoint_workload.num_gpus, run_seconds=seconds, num_spare_gpus=spare)
+    )
+    tiers = tuple((row.kind, row.cost) for row in figures.tiers if row.cost is not None)
+    of_tiers: dict[str, WorkloadUse] = {
+        row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != _MAIN
+    }
+    return Bill(counted, of_tiers, lost, tiers)
+
+
+def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
+    """Count the bytes that a tier holds and moves: copies at its own interval, read after the failures that need it."""
+    every = row.effective_interval_seconds
+    saves = np.divide(1.0, every) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
+    restores = 0.0 if row.restores_per_day is None else row.restores_per_day / SECONDS_PER_DAY
+    return dataclasses.replace(
+        main,
+        usable_bytes=row.stored_bytes,
+        saves_per_second=saves,
+        written_bytes_per_save=np.multiply(row.mean_bytes_per_second, every),
+        files_per_save=main.files_per_save * row.replicas,
+        restores_per_second=restores if fails else None,
+    )
+
+
+class Line(NamedTuple):
+    """Line of a ledger; the quantity, and the amount where it is drawn, may be arrays."""
+
+    name: str
+    quantity: Numbers | None
+    unit: str
+    amount: Numbers
+    times: float
+
+    @property
+    def cost(self) -> Numbers | None:
+        """Quantity x amount x times."""
+        return None if self.quantity is None else self.quantity * self.amount * self.times
+
+
+def list_lines(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[Line]:
+    """List a line for each price, each priced tier, and the lost GPU time of all workloads.
+
+    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up.
+    """
+    refused = {each.name for each in request.refused_offers}
+    if not offer.prices and (offer.name in refused or any(other.prices for other in request.offers)):
+        yield Line(UNPRICED, None, "not given", 0.0, 1.0)  # beside offers with a price it would cost nothing
+    for price in offer.prices:
+        quantity = _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
+        times = price.times(request.horizon_seconds)
+        yield Line(price.name or price.per, quantity, price.unit.words, price.amount, times)
+    for name in dict.fromkeys(name for bill in bills for name, _ in bill.tier_costs):
+        cost = _combine([cost for bill in bills for kind, cost in bill.tier_costs if kind == name], is_flow=False)
+        yield Line(f"tier {name}", cost, "by its own price per TB", 1.0, 1.0)
+    if request.per_lost_gpu_hour is not None:
+        lost = _combine([bill.lost_gpu_hours for bill in bills], is_flow=True)
+        yield Line(LOST, lost, "GPU-hours", request.per_lost_gpu_hour, 1.0)
+
+
+def report_ledger(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[LedgerLine]:
+    """Report the lines of the ledger, of figures that are no arrays."""
+    for name, quantity, unit, amount, times in list_lines(request, offer, bills):
+        number = None if quantity is None else float(np.asarray(quantity))
+        cost = None if number is None else number * amount * times
+        yield LedgerLine(name=name, quantity=number, unit=unit, amount=amount, times=times, cost=cost)
+
+
+def _combine(quantities: Sequence[Numbers | None], *, is_flow: bool) -> Numbers | None:
+    """Add flows, or take the max of stocks; None where one is unknown."""
+    known = [quantity for quantity in quantities if quantity is not None]
+    if not known or len(known) < len(quantities):
+        return None
+    return sum(known, start=0.0) if is_flow else functools.reduce(np.maximum, known)
+
+
+def add_known(amounts: Iterable[float | None]) -> float | None:
+    """Add amounts; None where one is unknown, or there is none.
+
+    Source: definition.
+
+    >>> add_known([2.0, 3.5]), add_known([2.0, None]), add_known([])
+    (5.5, None, None)
+    """
+    amounts = list(amounts)
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known and len(known) == len(amounts) else None

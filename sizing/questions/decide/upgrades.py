@@ -1,0 +1,265 @@
+"""Upgrades of an offer: the bandwidth that targets need, the bandwidth that costs least, and what else would save."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sizing.errors import InvalidInput
+from sizing.field_paths import with_field
+from sizing.questions.decide.ledger import LOST, bill_workload, make_cost_function
+from sizing.questions.decide.offers import BANDWIDTH, PRICE_UNITS, Offer
+from sizing.questions.decide.report import BandwidthCost, LedgerLine, Need, Worth
+from sizing.questions.decide.request import DecisionRequest
+from sizing.questions.decide.settings import TIERS, WorkloadAnswer, choose
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest, interval_bounds
+from sizing.run.solver import all_targets, at_best_interval
+from sizing.scenario import Scenario
+from sizing.storage.storage import resolve_storage
+from sizing.storage.transfer import Numbers, as_number
+from sizing.units import BYTES_PER_GIGABYTE, rate_text
+
+_Array = npt.NDArray[np.float64]
+
+CAPACITY = "capacity_bytes"
+_WIDEST_NEED = 1e3
+"""Times the rate offered, and as much less: what is needed beyond is no question of this offer."""
+_NUM_RATES = 64
+_NUM_INTERVALS = 96
+"""Trials with each other, as arrays cost little more than numbers."""
+_NEED_ROUNDS = 2
+"""The second between two rates of the first: some 0.4 % is left."""
+
+
+def find_needs(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer) -> Iterator[Need]:
+    """Find the rates of the file system and the capacity with which a workload meets its targets.
+
+    Each rate is the min with which all targets are met at one interval, where that may be chosen, while the other rate
+    is ample. A rate that is not offered, or that no target needs, is left out.
+    """
+    run = answer.run
+    for path, other in ((WRITE_RATE, READ_RATE), (READ_RATE, WRITE_RATE)):
+        offered = run.given(path)
+        needed = (
+            None if offered is None else _find_min_rate(run, path, other, offered, is_free=request.chooses_interval)
+        )
+        if needed is not None:
+            yield Need(field=path, offered=offered, needed=needed)
+    yield Need(field=CAPACITY, offered=offer.capacity_bytes, needed=answer.report.capacity.usable_bytes)
+
+
+def _find_min_rate(run: RunRequest, path: str, other: str, offered: float, *, is_free: bool) -> float | None:
+    """Find the min rate that meets all targets; None where no rate is enough, and where any is."""
+    given = run.given(other)
+    ample = {} if given is None else {other: np.array([given * _WIDEST_NEED])}
+    bounds = interval_bounds(run)
+    given_interval = np.array([run.inputs.checkpoint.interval_seconds], dtype=np.float64)
+    intervals = np.geomspace(*bounds, _NUM_INTERVALS) if is_free else given_interval
+    rates = offered * np.geomspace(1 / _WIDEST_NEED, _WIDEST_NEED, _NUM_RATES)
+    for _ in range(_NEED_ROUNDS):
+        first = int(np.argmax(met := _find_met(run, path, rates, intervals, ample)))
+        if not met[first] or first == 0:
+            return None
+        rates = np.geomspace(rates[first - 1], rates[first], _NUM_RATES)
+    return float(rates[first])
+
+
+def _find_met(
+    run: RunRequest, path: str, rates: _Array, intervals: _Array, ample: dict[str, _Array]
+) -> npt.NDArray[np.bool_]:
+    """Find the rates at which some interval meets all targets that are known: true or false for each."""
+    tried, every = (each.ravel() for each in np.meshgrid(rates, intervals, indexing="ij"))
+    fixed = {name: np.broadcast_to(rate, tried.shape) for name, rate in ample.items()}
+    missed = np.zeros(tried.shape)
+    for check in run.at({path: tried, INTERVAL: every, **fixed}).targets:
+        if check.met is not None:
+            missed += np.not_equal(np.asarray(check.met, dtype=np.float64), 1.0)
+    is_met: npt.NDArray[np.bool_] = (missed == 0).reshape(len(rates), len(intervals)).any(axis=1)
+    return is_met
+
+
+_WIDEST_CURVE = 64.0
+"""Times the bandwidth offered, and as much less: nobody offers a system to be scaled further."""
+_NUM_POINTS = 33
+"""Points of the curve that is shown."""
+_CURVE_ROUNDS = 4
+"""Each narrows the place of the min to two of 32 sections: some 1e-4 of the bandwidth is left."""
+
+
+@dataclass(frozen=True)
+class BandwidthCurve:
+    """The cost of an offer over its bandwidth, the lowest cost, and what 1 GB/s more saves of lost GPU time."""
+
+    costs: list[BandwidthCost]
+    cheapest: BandwidthCost | None
+    further_bandwidth_saves: float | None
+
+
+def trace_bandwidth_cost(
+    request: DecisionRequest, offer: Offer, answers: Sequence[WorkloadAnswer], lines: Sequence[LedgerLine]
+) -> BandwidthCurve:
+    """Compute what other bandwidths would cost, at the best interval of each where it may be chosen.
+
+    `lines` are the offer's ledger as it is; read and write rate change alike, and what others take stays.
+    """
+    rate = _find_write_rate(answers)
+    hour = request.per_lost_gpu_hour
+    if rate is None or not hour:
+        return BandwidthCurve([], None, None)
+    storage = resolve_storage(offer.storage)
+    offered = storage.profile.write.file_system_bytes_per_second if storage else None
+    taken = 0.0 if offered is None else float(offered) - rate
+    of_rate = {line.name: line for line in lines if line.unit == PRICE_UNITS[BANDWIDTH].words}
+    price = sum(line.amount * line.times for line in of_rate.values())
+    others = [line.cost for line in lines if line.name not in {LOST, *of_rate}]
+    rest = None if None in others else sum(cost for cost in others if cost is not None)
+
+    def price_lost_time(factors: _Array) -> _Array:
+        hours = [_compute_lost_gpu_hours(request, offer, answer, factors) for answer in answers]
+        total: _Array = np.sum(hours, axis=0) * hour
+        return total
+
+    now, with_more = price_lost_time(np.array([1.0, 1.0 + BYTES_PER_GIGABYTE / rate]))
+    saves = float(now - with_more) if np.isfinite(now) and np.isfinite(with_more) else None
+    if not price or rest is None:
+        return BandwidthCurve([], None, saves)
+
+    def compute_cost(factors: _Array) -> _Array:
+        return rest + price * (factors * rate + taken) / BYTES_PER_GIGABYTE + price_lost_time(factors)
+
+    tried = np.geomspace(1 / _WIDEST_CURVE, _WIDEST_CURVE, _NUM_POINTS)
+    costs = compute_cost(tried)
+    if not np.any(np.isfinite(costs)):
+        return BandwidthCurve([], None, saves)
+    known = np.isfinite(costs)
+    curve = [_point(*point) for point in zip((tried * rate + taken)[known], costs[known], strict=True)]
+    for _ in range(_CURVE_ROUNDS):
+        best = int(np.nanargmin(np.where(np.isfinite(costs), costs, np.nan)))
+        tried = np.geomspace(tried[max(best - 1, 0)], tried[min(best + 1, _NUM_POINTS - 1)], _NUM_POINTS)
+        costs = compute_cost(tried)
+    best = int(np.nanargmin(costs))
+    return BandwidthCurve(curve, _point(tried[best] * rate + taken, costs[best]), saves)
+
+
+def _point(rate: float, cost: float) -> BandwidthCost:
+    return BandwidthCost(write_bytes_per_second=float(rate), cost=float(cost))
+
+
+def _find_write_rate(answers: Sequence[WorkloadAnswer]) -> float | None:
+    """Find the write rate that is left to workloads; None where it is unknown, or no failures are known."""
+    profiles = [answer.scenario.run_inputs.profile for answer in answers]
+    rates = {as_number(profile.write.file_system_bytes_per_second) if profile else None for profile in profiles}
+    has_failures = all(answer.scenario.reliability is not None for answer in answers)
+    return min(rate for rate in rates if rate is not None) if None not in rates and rates and has_failures else None
+
+
+def _compute_lost_gpu_hours(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, factors: _Array) -> _Array:
+    """Compute the GPU-hours that a workload loses with its read and write rate times each factor."""
+    run = answer.run
+    given = {path: run.given(path) for path in (WRITE_RATE, READ_RATE)}
+    rates: dict[str, Numbers] = {path: rate * factors for path, rate in given.items() if rate is not None}
+    figures = at_best_interval(run, rates, all_targets(run))[1] if request.chooses_interval else run.at(rates)
+    bill = bill_workload(request, answer.workload, offer, run.workload, figures)
+    hours = np.nan if bill.lost_gpu_hours is None else bill.lost_gpu_hours
+    return np.broadcast_to(np.asarray(hours, dtype=np.float64), factors.shape)
+
+
+_Document = dict[str, Any]
+
+_FASTER = 2.0
+"""Times the rates of reading: what twice the drives, links or servers would give."""
+_READ_RATES = ("read_bytes_per_second", "node_read_bytes_per_second", "writer_read_bytes_per_second")
+_NVME_BYTES_PER_SECOND = 5e9
+"""Rate of a node, each way: below the 7.9 GB/s of the PCIe 4.0 x4 link of one drive. The row names it."""
+_FIRST_INTERVAL_SECONDS = 300.0
+"""Interval to begin the search with; intervals are chosen anew."""
+_NVME = {
+    "kind": "local-nvme",
+    "interval_seconds": _FIRST_INTERVAL_SECONDS,
+    "storage": {
+        "profile": {
+            "node_write_bytes_per_second": _NVME_BYTES_PER_SECOND,
+            "node_read_bytes_per_second": _NVME_BYTES_PER_SECOND,
+        }
+    },
+}
+
+
+def value_additions(request: DecisionRequest, offer: Offer, answers: Sequence[WorkloadAnswer]) -> list[Worth]:
+    """Compute what a faster restore, a tier in the nodes and a spare node would each save, before their price.
+
+    Intervals are chosen anew where they may be. The idle GPUs of a spare node are subtracted. An addition without an
+    answer for a workload is left out.
+    """
+    if not request.per_lost_gpu_hour or not answers:
+        return []
+    worths: list[Worth] = []
+    for what, add in _ADDITIONS.items():
+        saves = [_value_addition(request, offer, answer, add) for answer in answers]
+        known = [each for each in saves if each is not None]
+        if len(known) == len(saves):
+            worths.append(Worth(what=what, saves=math.fsum(known)))
+    return worths
+
+
+def _value_addition(
+    request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, add: Callable[[Scenario], _Document | None]
+) -> float | None:
+    """Compute the money that an addition saves; None where the scenario with it has no answer."""
+    changed = add(answer.scenario)
+    if changed is None:
+        return None
+
+    costs = make_cost_function(request, answer.workload, offer)
+
+    def at_best(document: Mapping[str, Any]) -> float:
+        return choose(document, {}, costs=costs, is_free=request.chooses_interval).money
+
+    try:
+        saves = at_best(_write_document(answer.scenario)) - at_best(changed)
+    except InvalidInput:
+        return None
+    return saves if math.isfinite(saves) else None
+
+
+def _write_document(scenario: Scenario) -> _Document:
+    document = scenario.model_dump(exclude_unset=True)
+    tiers = [tier.model_dump(mode="json", exclude_unset=True) for tier in scenario.checkpoint.tiers]
+    return with_field(document, TIERS, tiers) if tiers else document
+
+
+def _double_read_rates(scenario: Scenario) -> _Document | None:
+    profile = scenario.run_inputs.profile
+    if profile is None:
+        return None
+    given = profile.model_dump(exclude_none=True)
+    faster = {name: _FASTER * given[name] for name in _READ_RATES if name in given}
+    return with_field(_write_document(scenario), "storage", {"profile": given | faster}) if faster else None
+
+
+def _add_nvme_tier(scenario: Scenario) -> _Document | None:
+    document = _write_document(scenario)
+    if scenario.checkpoint.front_tiers:
+        return None
+    return with_field(document, TIERS, [_NVME, *document.get("checkpoint", {}).get("tiers", ())])
+
+
+def _add_spare_node(scenario: Scenario) -> _Document | None:
+    """Add a node to the reserve; None where there is no reserve, for then another node is there at once."""
+    reserve = scenario.reliability.reserve if scenario.reliability else None
+    if reserve is None:
+        return None
+    more = reserve.model_copy(update={"num": reserve.num + 1})
+    return with_field(_write_document(scenario), "reliability.spares", more.model_dump(exclude_unset=True))
+
+
+_ADDITIONS: dict[str, Callable[[Scenario], _Document | None]] = {
+    "reads at twice the rate": _double_read_rates,
+    f"a local NVMe tier of {rate_text(_NVME_BYTES_PER_SECOND)} per node": _add_nvme_tier,
+    "one more spare node": _add_spare_node,
+}

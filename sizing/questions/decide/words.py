@@ -1,0 +1,506 @@
+"""A decision in words: which offer, its money, what each lacks, what to change, and what would change the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sizing.present.figure_names import figure_name, figure_words
+from sizing.present.grids import source_text
+from sizing.present.purchase import amount_text, money_text
+from sizing.present.rows import UNKNOWN, Grid, Summary
+from sizing.present.targets import with_refusal
+from sizing.questions.decide.ledger import LOST
+from sizing.questions.decide.ranking import add_known_costs, list_unknown_costs
+from sizing.questions.decide.report import (
+    DecisionReport,
+    DrawnInput,
+    OfferDecision,
+    RankingChange,
+    Spread,
+    WorkloadDecision,
+)
+from sizing.run.request import READ_RATE, WRITE_RATE
+from sizing.units import counted_text, decimal_bytes_text, figure_text, percent_text, rate_text, seconds_text
+
+_NOTHING = "-"
+_NEEDS = {
+    WRITE_RATE: "write bandwidth",
+    READ_RATE: "read bandwidth",
+    "capacity_bytes": "capacity",
+}
+_UNKNOWN_RANGE = "as measured"
+_GPU_HOUR = "per_lost_gpu_hour"
+_PRICES = "prices."
+_SMALL_SHARE = 0.01
+"""Shares below are within the error of their estimate."""
+_METHOD = (
+    "Method: each workload is answered under each offer with every combination of settings, as ckpt-size answer would; "
+    "a line of the ledger is quantity x price x times, and GPU time without useful work is lost"
+)
+
+
+def decision_summary(report: DecisionReport) -> Summary:
+    """Put a decision into words: the verdict, the offers beside each other, and what would change their order."""
+    first = report.offers[0]
+    outcomes = [(workload.name, workload.proposed or workload.as_asked) for workload in first.workloads]
+    refusals = [f"{name}: {outcome.cannot_run}" for name, outcome in outcomes if outcome and outcome.cannot_run]
+    odds_warnings = report.odds.warnings if report.odds else ()
+    settings_warnings = [
+        f"{workload.name}: {warning}"
+        for workload in first.workloads
+        if workload.proposed is not None
+        for warning in workload.proposed.warnings
+    ]
+    return Summary(
+        headline=_write_headline(report),
+        verdict=with_refusal(
+            "; ".join(refusals) or None, "\n".join([*_write_verdicts(report), *_write_probability_verdicts(report)])
+        ),
+        misses=first.verdict != "enough" or bool(refusals),
+        grids=(
+            _tabulate_offers(report),
+            *_tabulate_odds(report),
+            *(grid for grid in _list_details(report) if grid.rows),
+        ),
+        remarks=tuple(_write_remarks(report)),
+        warnings=tuple(dict.fromkeys((*report.warnings, *odds_warnings, *settings_warnings))),
+    )
+
+
+def decision_screen(report: DecisionReport) -> Summary:
+    """Reduce the summary to what a decision is made by: the offers, what to change, what would change the ranking."""
+    grids = (
+        _tabulate_offers(report),
+        *_tabulate_odds(report),
+        *(grid for grid in (*_list_gaps(report), _tabulate_changes(report), _list_conditions(report)) if grid.rows),
+    )
+    return decision_summary(report)._replace(grids=grids, remarks=())
+
+
+def _write_headline(report: DecisionReport) -> str:
+    """Count the offers that are judged, and name those that are not, or not whole: the verdict is without them."""
+    sentences = [
+        f"{counted_text(len(report.offers), 'offer')} over {seconds_text(report.horizon_seconds)}, "
+        f"money in {report.currency}"
+    ]
+    sentences += (
+        f"{offer.name} is not judged, as it has no answer"
+        for offer in report.offers
+        if not all(workload.as_asked or workload.proposed for workload in offer.workloads)
+    )
+    for refused in sorted(report.refused_offers, key=lambda refused: refused.is_judged):
+        without = "judged without its prices" if refused.is_judged else "not judged"
+        sentences.append(f"{refused.name} is {without}, as it breaks rules")
+    return "; ".join(sentences)
+
+
+def _write_verdicts(report: DecisionReport) -> Iterator[str]:
+    """Say which offer to take and why, in a few sentences."""
+    first, *others = report.offers
+    if first.verdict != "enough":
+        yield f"No offer is {'enough' if first.verdict == 'not enough' else 'known to be enough'}."
+    if first.total is None:
+        yield from _compare_known_costs(first, others, report.currency)
+    else:
+        yield from _compare_totals(first, first.total, others, report.currency)
+
+
+def _compare_totals(first: OfferDecision, total: float, others: list[OfferDecision], currency: str) -> Iterator[str]:
+    """Say what the first offer costs, as proposed and as asked, and how much more the second does."""
+    cheaper = any(other.total is not None and other.total < total for other in others)
+    unknown = [other.name for other in others if other.total is None and other.verdict == first.verdict]
+    least = "costs least of those that are enough" if cheaper and first.verdict == "enough" else "costs least"
+    if unknown:
+        least = f"costs least of the offers whose cost is known, which that of {' and '.join(unknown)} is not"
+    lost = next((line.cost for line in first.ledger if line.name == LOST), None)
+    share = "" if lost is None or not total else f", {percent_text(lost / total)} of it lost GPU time"
+    yield f"{first.name} {least}: {money_text(total, currency)}{share}."
+    yield from _compare_with_as_asked(first, total, currency)
+    second = next((other for other in others if other.verdict == first.verdict and other.total is not None), None)
+    if second is not None and second.total is not None:
+        yield f"{second.name} costs {money_text(second.total - total, currency)} more."
+
+
+def _compare_known_costs(first: OfferDecision, others: list[OfferDecision], currency: str) -> Iterator[str]:
+    """Say what decides where a part of the first offer's cost is not known, and which part that is."""
+    known = add_known_costs(first)
+    if known is None:
+        yield f"{first.name} comes first; what it costs is not known."
+        return
+    unknown = list_unknown_costs(first)
+    alike = [other for other in others if other.verdict == first.verdict]
+    compared = [other for other in alike if add_known_costs(other) is not None and list_unknown_costs(other) == unknown]
+    yield (
+        f"{first.name} costs least by the prices that are known: {money_text(known, currency)}. "
+        f"Not known: {' and '.join(unknown)}."
+    )
+    more = add_known_costs(compared[0]) if compared else None
+    if more is not None:
+        yield f"{compared[0].name} costs {money_text(more - known, currency)} more, by those prices."
+    less_known = [other.name for other in alike if other not in compared]
+    if less_known:
+        yield f"Of what {' and '.join(less_known)} would cost, less is known."
+
+
+def _compare_with_as_asked(offer: OfferDecision, total: float, currency: str) -> Iterator[str]:
+    """Say what the offer would cost with the settings as asked.
+
+    That may be less: the proposed settings are those that miss fewest targets, and where lost time has no price, of
+    these the ones that lose least time.
+    """
+    as_asked = offer.total_as_asked
+    if as_asked is None:
+        return
+    hours = 0.0 if _has_priced_time(offer) else _count_hours_saved(offer)
+    before, difference = (money_text(amount, currency) for amount in (as_asked, abs(as_asked - total)))
+    if hours > 0:
+        more = "more" if total < as_asked else "less"
+        costs = f"cost {before}, {difference} {more}, and " if total != as_asked else ""
+        yield f"As asked it would {costs}lose {amount_text(hours)} GPU-hours more."
+    elif total < as_asked:
+        yield f"As asked it would cost {before}; changed settings save {difference}."
+    elif total > as_asked:
+        yield f"As asked it would cost {before}, {difference} less, and miss more targets."
+
+
+def _has_priced_time(offer: OfferDecision) -> bool:
+    return any(line.name == LOST for line in offer.ledger)
+
+
+def _count_hours_saved(offer: OfferDecision) -> float:
+    """Count the GPU-hours that are lost as asked and not as proposed; 0 where one of both is not known."""
+    outcomes = [outcome for workload in offer.workloads for outcome in (workload.as_asked, workload.proposed)]
+    lost = [None if outcome is None else outcome.lost_gpu_hours for outcome in outcomes]
+    known = [hours for hours in lost if hours is not None]
+    return sum(known[::2]) - sum(known[1::2]) if len(known) == len(lost) else 0.0
+
+
+def _write_remarks(report: DecisionReport) -> Iterator[str]:
+    yield _METHOD
+    rests = dict.fromkeys(figure_words(field) for workload in report.offers[0].workloads for field in workload.rests_on)
+    if rests:
+        yield f"Assumed, and moving the answer most: {', '.join(rests)}"
+
+
+def _tabulate_offers(report: DecisionReport) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for offer in report.offers:
+        goodputs: list[str] = []
+        for workload in offer.workloads:
+            name = f"{workload.name} " if len(offer.workloads) > 1 else ""
+            fraction = workload.proposed.goodput_fraction if workload.proposed else None
+            goodputs.append(name + _known_text(fraction, percent_text))
+        rows.append(
+            (
+                offer.name,
+                offer.verdict,
+                _known_text(offer.total, amount_text),
+                _known_text(offer.total_as_asked, amount_text),
+                ", ".join(goodputs),
+                "yes" if offer.is_dominated else "no",
+            )
+        )
+    columns = ("offer", "verdict", f"total {report.currency}", "as asked", "goodput", "dominated")
+    return Grid("Offers, the best first", columns, tuple(rows), frozenset({0}), leads=True)
+
+
+def _list_details(report: DecisionReport) -> Iterator[Grid]:
+    """List the tables below the offers and their odds; those without a row are left out later."""
+    sources = [
+        (workload.name, origin.kind, origin.source)
+        for workload in report.offers[0].workloads
+        for origin in workload.provenance
+        if origin.source
+    ]
+    yield _tabulate_needs(report)
+    yield from _list_gaps(report)
+    yield _tabulate_changes(report)
+    yield _tabulate_ways_back(report)
+    yield _tabulate_unanswered(report)
+    yield _tabulate_ledgers(report)
+    yield _tabulate_capacities(report)
+    yield _tabulate_bandwidths(report)
+    yield _tabulate_worths(report)
+    yield _list_conditions(report)
+    yield Grid("Sources", ("workload", "kind", "source"), tuple(dict.fromkeys(sources)))
+
+
+def _list_gaps(report: DecisionReport) -> Iterator[Grid]:
+    """List why offers are not judged, or not wholly: what breaks rules, and what is missing."""
+    refused = [
+        (offer.name, problem, "all but its price" if offer.is_judged else "nothing")
+        for offer in report.refused_offers
+        for problem in offer.problems
+    ]
+    missing = [(offer.name, sentence) for offer in report.offers for sentence in offer.missing]
+    yield Grid("Offers that break rules", ("offer", "what is wrong", "told of it"), tuple(refused))
+    yield Grid("What is missing", ("offer", "what it lacks"), tuple(missing))
+
+
+def _list_conditions(report: DecisionReport) -> Grid:
+    """List what would put another offer first."""
+    changes = [(change.other, _write_condition(change, report)) for change in report.ranking_changes]
+    return Grid("What would change the ranking", ("then first", "if"), tuple(changes))
+
+
+def _list_workloads(report: DecisionReport) -> Iterator[tuple[OfferDecision, WorkloadDecision]]:
+    """List every workload under every offer."""
+    return ((offer, workload) for offer in report.offers for workload in offer.workloads)
+
+
+def _tabulate_needs(report: DecisionReport) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for offer, workload in _list_workloads(report):
+        cells = dict.fromkeys(_NEEDS, _NOTHING)
+        for need in workload.needs:
+            offered = UNKNOWN if need.offered is None else figure_text(need.field, need.offered)
+            cells[need.field] = f"{figure_text(need.field, need.needed)} of {offered}"
+        if workload.needs:
+            rows.append((offer.name, workload.name, *cells.values()))
+    return Grid("Needed, and offered", ("offer", "workload", *_NEEDS.values()), tuple(rows), leads=True)
+
+
+def _tabulate_changes(report: DecisionReport) -> Grid:
+    """Tabulate changed settings and what each saves: money; where lost GPU time has no price, that time too."""
+    rows: list[tuple[str, ...]] = []
+    for offer, workload in _list_workloads(report):
+        for change in workload.changes:
+            saves = _known_text(change.saves, amount_text)
+            if change.gpu_hours_saved is not None and not _has_priced_time(offer):
+                hours = f"{amount_text(change.gpu_hours_saved)} GPU-hours"
+                saves = f"{hours}, {saves}" if change.saves else hours
+            rows.append(
+                (
+                    offer.name,
+                    workload.name,
+                    _field_words(change.field),
+                    _setting_text(change.field, change.before) + (" (default)" if change.before_is_default else ""),
+                    _setting_text(change.field, change.after),
+                    saves,
+                    f"{change.rests_on.kind} ({source_text(change.rests_on.source)})",
+                )
+            )
+    columns = ("offer", "workload", "setting", "asked", "proposed", "saves", "rests on")
+    return Grid("Proposed settings", columns, tuple(rows))
+
+
+def _tabulate_ways_back(report: DecisionReport) -> Grid:
+    """Tabulate how a changed interval changes the time until training goes on, and the work that is done again."""
+    rows: list[tuple[str, ...]] = []
+    for offer, workload in _list_workloads(report):
+        for change in workload.changes:
+            before, after = change.way_back_before, change.way_back_after
+            if before is None or after is None:
+                continue
+            redone_before, redone_after = (
+                _known_text(way_back.redone_fraction, percent_text) for way_back in (before, after)
+            )
+            rows.append(
+                (
+                    offer.name,
+                    workload.name,
+                    _field_words(change.field),
+                    f"{seconds_text(before.recovery_seconds)} to {seconds_text(after.recovery_seconds)}",
+                    f"{redone_before} to {redone_after} of the time",
+                )
+            )
+    columns = ("offer", "workload", "setting", "recovery", "work done again")
+    return Grid("Way back from a failure", columns, tuple(rows))
+
+
+def _tabulate_unanswered(report: DecisionReport) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for offer, workload in _list_workloads(report):
+        for unanswered in workload.unanswered:
+            combinations = [
+                ", ".join(f"{_field_words(field)} {_setting_text(field, value)}" for field, value in settings.items())
+                for settings in unanswered.settings
+            ]
+            settings_words = "; ".join(words or "as asked" for words in combinations)
+            rows.append((offer.name, workload.name, settings_words, unanswered.why))
+    return Grid("Settings without an answer", ("offer", "workload", "settings", "why"), tuple(rows))
+
+
+def _field_words(field: str) -> str:
+    """Name a setting in words; a setting of a tier with the place of the tier.
+
+    >>> _field_words("checkpoint.interval_seconds"), _field_words("checkpoint.tiers.0.interval_seconds")
+    ('interval', 'interval of tier 1')
+    """
+    words, place = figure_words(field), field.split(".")[-2]
+    return f"{words} of tier {int(place) + 1}" if place.isdecimal() else words
+
+
+def _setting_text(field: str, value: object) -> str:
+    if isinstance(value, list) and all(isinstance(each, dict) and "kind" in each for each in value):
+        return ", ".join(tier["kind"] for tier in value) or "none"
+    return _NOTHING if value is None else figure_text(field, value)
+
+
+def _tabulate_ledgers(report: DecisionReport) -> Grid:
+    rows = tuple(
+        (
+            offer.name,
+            line.name,
+            UNKNOWN if line.quantity is None else f"{_number_text(line.quantity)} {line.unit}",
+            _number_text(line.amount),
+            _number_text(line.times),
+            _known_text(line.cost, amount_text),
+        )
+        for offer in report.offers
+        for line in offer.ledger
+    )
+    return Grid("Ledger", ("offer", "for", "quantity", "price of one", "times", report.currency), rows)
+
+
+def _number_text(number: float) -> str:
+    """Write a number with four digits; one of 1,000 or more with all whole digits.
+
+    >>> _number_text(0.98563), _number_text(23486.6)
+    ('0.9856', '23,487')
+    """
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _tabulate_capacities(report: DecisionReport) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for offer, workload in _list_workloads(report):
+        capacities = workload.capacity_over_time
+        if not capacities:
+            continue
+        half = next(at for at in capacities if at.at_seconds >= capacities[-1].at_seconds / 2)
+        full = workload.capacity_full_seconds
+        rows.append(
+            (
+                offer.name,
+                workload.name,
+                _NOTHING if offer.capacity_bytes is None else decimal_bytes_text(offer.capacity_bytes),
+                *(decimal_bytes_text(at.usable_bytes) for at in (capacities[0], half, capacities[-1])),
+                "never" if full is None else seconds_text(full),
+            )
+        )
+    columns = ("offer", "workload", "offered", "at the begin", "half way", "at the end", "full after")
+    return Grid("Capacity over time", columns, tuple(rows))
+
+
+def _tabulate_bandwidths(report: DecisionReport) -> Grid:
+    """Tabulate the bandwidth at which each offer costs least, where it has a price per GB/s."""
+    rows: list[tuple[str, ...]] = []
+    for offer in report.offers:
+        if offer.cheapest_bandwidth is None:
+            continue
+        offered = next(line.quantity for line in offer.ledger if "GB/s" in line.unit) or 0.0
+        rows.append(
+            (
+                offer.name,
+                rate_text(offered * 1e9),
+                rate_text(offer.cheapest_bandwidth.write_bytes_per_second),
+                amount_text(offer.cheapest_bandwidth.cost),
+                _known_text(offer.further_bandwidth_saves, amount_text),
+            )
+        )
+    columns = ("offer", "offered", "cheapest", f"{report.currency} then", "1 GB/s more saves")
+    return Grid("Bandwidth at its price per GB/s", columns, tuple(rows))
+
+
+def _tabulate_worths(report: DecisionReport) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for offer in report.offers:
+        if offer.further_bandwidth_saves is not None:
+            rows.append((offer.name, "1 GB/s more", amount_text(offer.further_bandwidth_saves)))
+        rows += ((offer.name, worth.what, amount_text(worth.saves)) for worth in offer.worths)
+    return Grid("What more would be worth", ("offer", "more", "saves"), tuple(rows))
+
+
+def _write_condition(change: RankingChange, report: DecisionReport) -> str:
+    """Write under which condition another offer would be first."""
+    first = report.offers[0].name
+    than = "more" if change.direction == "above" else "less"
+    match change.what:
+        case "price":
+            return f"{first} cost over {money_text(change.at, report.currency)} more"
+        case "per_lost_gpu_hour":
+            return f"a GPU-hour cost {than} than {money_text(change.at, report.currency)}"
+        case "horizon_seconds":
+            return f"costs were counted over {than} than {seconds_text(change.at)}"
+
+
+def _write_probability_verdicts(report: DecisionReport) -> Iterator[str]:
+    """Say how sure the first offer is, in at most three sentences."""
+    odds = report.odds
+    if odds is None:
+        return
+    first = odds.offers[0]
+    if first.best_probability is not None:
+        draws = f"{odds.num_draws:,} draws"
+        yield f"In {percent_text(first.best_probability)} of {draws} it is enough and costs least of those that are."
+    if first.total is not None:
+        half, high = (money_text(amount, report.currency) for amount in (first.total.p50, first.total.p95))
+        yield f"Half of the draws cost over {half}, one of twenty over {high}."
+    if odds.measure_next is not None:
+        share = percent_text(odds.measure_next.total_fraction or 0.0)
+        name = _input_words(report, odds.measure_next)
+        yield f"Worth measuring next: {name}, {share} of the variance of {odds.variance_of}."
+
+
+def _tabulate_odds(report: DecisionReport) -> Iterator[Grid]:
+    """Tabulate the odds of the offers and of their targets, goodput, and the inputs that were drawn."""
+    odds = report.odds
+    if odds is None:
+        return
+    offers: list[tuple[str, ...]] = []
+    targets: list[tuple[str, ...]] = []
+    goodputs: list[tuple[str, ...]] = []
+    for offer in odds.offers:
+        probabilities = (offer.enough_probability, offer.cheapest_probability, offer.best_probability)
+        shares = (_known_text(probability, percent_text) for probability in probabilities)
+        offers.append((offer.name, *shares, *_quantile_texts(offer.total, amount_text)))
+        for target in offer.targets:
+            met = _known_text(target.met_probability, percent_text)
+            targets.append((offer.name, target.workload, figure_words(target.target), met))
+        for goodput in offer.goodputs:
+            quantiles = _quantile_texts(goodput.goodput_fraction, percent_text)
+            goodputs.append((offer.name, goodput.workload, *quantiles))
+    columns = ("offer", "enough", "cheapest", "best", f"total {report.currency}, 5 %", "half", "95 %")
+    yield Grid(f"Odds in {odds.num_draws:,} draws", columns, tuple(offers), frozenset({0}))
+    if targets:
+        yield Grid("Odds of each target", ("offer", "workload", "target", "met"), tuple(targets))
+    yield Grid("Goodput in these draws", ("offer", "workload", "5 %", "half", "95 %"), tuple(goodputs))
+    yield _tabulate_inputs(report, odds.inputs, f"Shares of the variance of {odds.variance_of}")
+
+
+def _tabulate_inputs(report: DecisionReport, inputs: list[DrawnInput], title: str) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for drawn in inputs:
+        is_money = drawn.field.startswith((_PRICES, _GPU_HOUR))
+        ends = [
+            _UNKNOWN_RANGE if end is None else amount_text(end) if is_money else figure_text(drawn.field, end)
+            for end in (drawn.low, drawn.high)
+        ]
+        shares = [_known_text(share, _variance_text) for share in (drawn.first_order_fraction, drawn.total_fraction)]
+        rows.append((_input_words(report, drawn), *ends, *shares))
+    return Grid(title, ("input", "from", "to", "alone", "with others"), tuple(rows))
+
+
+def _input_words(report: DecisionReport, drawn: DrawnInput) -> str:
+    """Name an input, and the offer that it belongs to."""
+    if drawn.field == _GPU_HOUR:
+        return "price of a GPU-hour"
+    of_offer = f" of {drawn.offer}" if drawn.offer else ""
+    if not drawn.field.startswith(_PRICES):
+        return figure_name(drawn.field) + of_offer
+    offer = next(each for each in report.offers if each.name == drawn.offer)
+    place = int(drawn.field.removeprefix(_PRICES).split(".")[0])  # prices come first in a ledger, in their order
+    return f"price {offer.ledger[place].name if offer.ledger else place}{of_offer}"
+
+
+def _quantile_texts(spread: Spread | None, text: Callable[[float], str]) -> tuple[str, ...]:
+    return (UNKNOWN,) * 3 if spread is None else tuple(map(text, (spread.p5, spread.p50, spread.p95)))
+
+
+def _variance_text(fraction: float) -> str:
+    return percent_text(fraction) if fraction >= _SMALL_SHARE else f"below {percent_text(_SMALL_SHARE)}"
+
+
+def _known_text(figure: float | None, text: Callable[[float], str]) -> str:
+    return UNKNOWN if figure is None else text(figure)

@@ -1,0 +1,1 @@
+"""The layouts with which a model fits a number of GPUs."""

@@ -1,0 +1,278 @@
+"""Answer of a layout search: layouts that fit, ranked; those that nearly fit; and what to know before use."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sizing.errors import InvalidInput
+from sizing.layout import Parallelism
+from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
+from sizing.questions.headroom import MAX_HEADROOM_FRACTION
+from sizing.questions.layouts.memory_savings import offload_least, offload_text, recompute_fewest_layers
+from sizing.questions.layouts.objectives import OF_MEMORY_AND_TIME, make_sort_key
+from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemory, NearlyFitting
+from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
+from sizing.questions.layouts.search import Search, SizedCandidate, Tally
+from sizing.questions.question import Progress, ignore_progress
+from sizing.training.memory.activations import uncounted_activations
+from sizing.training.memory.search import CannotRun
+from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
+
+MEASURED_CONTEXT_TOKENS = 4096
+"""Tokens of a sequence on each context rank, the least in `validation`: 8 ranks in SimuMax's runs of 405B layers on
+B200, 2 in Megatron-Bridge's of 405B on H100."""
+MEASURED_CONTEXT_NODES = 2
+"""Nodes over which the context ranks of Megatron-Bridge's runs lie, beside tensor 8."""
+
+
+def answer_layouts(request: LayoutsRequest, progress: Progress = ignore_progress) -> LayoutsReport:
+    """Answer a LayoutsRequest.
+
+    Raises InvalidInput where a field is missing for the search, or there are more than 5,000 candidates.
+    """
+    try:
+        search = Search(request)
+    except InvalidInput as error:
+        raise error.within("scenario") from None
+    candidates = search.list_candidates()
+    tally = Tally()
+    for done, candidate in enumerate(candidates, start=1):
+        search.judge(candidate, tally)
+        progress(done / len(candidates))
+    variants = list(search.list_variants(tally))
+    for candidate in variants:
+        search.judge(candidate, tally)
+    recompute_fewest_layers(request, search, tally)
+    num_held = len(tally.fitting)
+    offload_least(request, search, tally)
+    layouts = _choose_best(request, search, tally)
+    has_time = search.objective in OBJECTIVES_OF_TIME
+    near = find_nearly_fitting(tally.fitting, tally.tight, room_bytes=search.room_bytes) if has_time else ()
+    return LayoutsReport(
+        objective=search.objective,
+        num_gpus=search.num_gpus,
+        num_nodes=-(-search.num_gpus // search.question.node.spec.gpus_per_node),
+        node=search.question.node.name,
+        gpu_memory_bytes=search.gpu_memory_bytes,
+        room_bytes=search.room_bytes,
+        num_candidates=len(candidates) + len(variants) + len(tally.fitting) - num_held,
+        num_refused=tally.num_refused,
+        num_too_large=tally.num_too_large,
+        num_fitting=len(tally.fitting),
+        layouts=layouts,
+        min_memory=tally.lowest,
+        nearly_fitting=list(near),
+        warnings=[*_warn_of_unknown_goodput(search, layouts), *_warnings(search, tally)],
+    )
+
+
+def _choose_best(request: LayoutsRequest, search: Search, tally: Tally) -> list[FoundLayout]:
+    """Choose the best by the objective. Where the storage does not decide, only those that are shown ask it."""
+    order = make_sort_key(search.objective, shards_over_data=search.shards_over_data)
+    if search.objective in OF_MEMORY_AND_TIME:
+        return [search.report_layout(each) for each in sorted(tally.fitting, key=order)[: request.max_layouts]]
+    if search.objective == "goodput":
+        return find_max_goodput(search, tally.fitting, num=request.max_layouts)
+    return sorted(map(search.report_layout, tally.fitting), key=order)[: request.max_layouts]
+
+
+def _warnings(search: Search, tally: Tally) -> Iterator[str]:
+    yield from _warn_of_uncounted(search)
+    if tally.fitting:
+        yield from _warn_of_gathered_weights(search, tally)
+        yield from _warn_of_offload_rates(search, tally)
+        yield from _warn_of_unmeasured_contexts(search, tally)
+    elif tally.lowest is not None:
+        reason = explain_no_fit(search, tally.lowest)
+        yield f"{reason.because}{_describe_offload(search, tally.emptied)}. {reason.remedy}"
+    else:
+        because = f": {tally.refusal}" if tally.refusal else ""
+        yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
+
+
+def _warn_of_uncounted(search: Search) -> Iterator[str]:
+    """Warn of what the search does not count, and of what it does not keep of the scenario."""
+    if search.scenario.training.micro_batch_size is None:
+        yield "Activations not counted: give training.micro_batch_size and sequence_length"
+    elif uncounted := uncounted_activations(search.question.model(tensor=1)):
+        yield uncounted
+    given = search.scenario.parallelism
+    searched = [name for name in SEARCHED_DEGREES if name not in search.degrees.kept]
+    dropped = [f"{name} {degree:,}" for name in searched if (degree := getattr(given, name)) > 1]
+    if dropped:
+        yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
+
+
+def explain_no_fit(search: Search, lowest: MinMemory) -> CannotRun:
+    """Explain why no layout fits, by the candidate with the min memory, and what to change."""
+    recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
+    headroom = percent_text(1 - search.room_bytes / search.gpu_memory_bytes)
+    return CannotRun(
+        f"NOTHING FITS {counted_text(search.num_gpus, 'GPU')}: the nearest, "
+        f"{degrees_text(lowest.parallelism)}{recomputed}, needs {decimal_bytes_text(lowest.gpu_bytes)} on the fullest "
+        f"GPU, which has {decimal_bytes_text(search.gpu_memory_bytes)}, {headroom} of it headroom",
+        f"{search.question.remedies(search.num_gpus)}, or other nodes",
+        is_sure=lowest.gpu_bytes > search.gpu_memory_bytes,
+    )
+
+
+def _describe_offload(search: Search, emptied: SizedCandidate | None) -> str:
+    """Say what the nearest needs with all off the GPU that its framework moves, where it moves anything."""
+    if emptied is None or emptied.offload is None:
+        return ""
+    needed = f"; with {offload_text(emptied.offload)} off the GPU {decimal_bytes_text(emptied.gpu_bytes)}"
+    if emptied.gpu_bytes > search.room_bytes:
+        return needed
+    return f"{needed}, but the host does not hold that, or the time of its step is not known"
+
+
+def _warn_of_offload_rates(search: Search, tally: Tally) -> Iterator[str]:
+    """Warn of what times rest on of layouts that keep something off the GPU."""
+    rates = ("link_bytes_per_second", "optimizer_parameters_per_second")
+    unknown = [f"training.offload.{name}" for name in rates if getattr(search.offload_rates, name) is None]
+    if unknown and any(each.offload for each in tally.fitting):
+        yield (
+            f"Layouts with something off the GPU rest on defaults of {' and '.join(unknown)}, and on copies that hide "
+            "behind the passes. Measure them"
+        )
+
+
+def _warn_of_unmeasured_contexts(search: Search, tally: Tally) -> Iterator[str]:
+    """Warn where times rest on context ranks as no run has that comes near its prediction in `validation`."""
+    training, linked = search.scenario.training, search.question.node.spec.num_linked_gpus
+
+    def is_beyond(parallelism: Parallelism) -> bool:
+        is_short = (training.sequence_length or math.inf) < MEASURED_CONTEXT_TOKENS * parallelism.context
+        is_wide = parallelism.tensor * parallelism.context > MEASURED_CONTEXT_NODES * linked
+        return parallelism.context > 1 and (is_short or is_wide)
+
+    if search.objective in OBJECTIVES_OF_TIME and any(is_beyond(each.parallelism) for each in tally.fitting):
+        yield (
+            f"Measured runs that agree have context ranks on at most {MEASURED_CONTEXT_NODES} nodes, with "
+            f"{MEASURED_CONTEXT_TOKENS:,} tokens of a sequence or more on each. Others are ranked as if a GPU computed "
+            "as fast on fewer tokens, and attention hid what context ranks exchange. Measure before you choose one"
+        )
+
+
+def _warn_of_gathered_weights(search: Search, tally: Tally) -> Iterator[str]:
+    """Warn of a headroom too small for what FSDP or ZeRO 3 gathers, where no batch is counted with it."""
+    if any(layout.activation_bytes is not None for layout in tally.fitting):
+        return
+    gathered = [each for layout in tally.fitting if (each := search.question.gathered(layout.parallelism)) is not None]
+    largest, capacity = max(gathered, default=None), search.gpu_memory_bytes
+    headroom = capacity - search.room_bytes
+    if largest is not None and largest.num_bytes > headroom:
+        enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MAX_HEADROOM_FRACTION)
+        yield (
+            f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted. "
+            f"This exceeds the headroom of {decimal_bytes_text(headroom)}. Give a headroom_fraction of {enough}"
+        )
+
+
+MAX_RANKED_BY_GOODPUT = 200
+"""Layouts of the shortest steps for which goodput is computed: no other catches up with its saves."""
+
+
+def find_max_goodput(search: Search, fitting: Sequence[SizedCandidate], *, num: int) -> list[FoundLayout]:
+    """Find the layouts of the max goodput, in the order of their steps until no other can be among them.
+
+    No other can where even without saves and failures it would come after those that are shown.
+    """
+    best: list[FoundLayout] = []
+    for each in sorted(fitting, key=make_sort_key("step-time"))[: max(MAX_RANKED_BY_GOODPUT, num)]:
+        if len(best) >= num and (each.tokens_per_second or 0.0) < (best[num - 1].effective_tokens_per_second or 0.0):
+            break
+        bisect.insort(best, search.report_layout(each), key=make_sort_key("goodput"))
+    return best[:num]
+
+
+def _warn_of_unknown_goodput(search: Search, layouts: Sequence[FoundLayout]) -> Iterator[str]:
+    """Say why layouts that were to be ranked by goodput are ranked by the time of a step."""
+    unknown = [each for each in layouts if each.effective_tokens_per_second is None]
+    if search.objective != "goodput" or not unknown:
+        return
+    which = f"Goodput of {counted_text(len(unknown), 'layout')} not known, and they are ranked by the time of a step"
+    if any(each.stall_seconds is None for each in unknown):
+        yield f"{which}: the storage has no write rate. Give storage.profile.write_bytes_per_second"
+    else:
+        interval = seconds_text(search.scenario.checkpoint.interval_seconds)
+        yield (
+            f"{which}: a checkpoint takes longer than the interval of {interval}, so training never advances. "
+            "Raise checkpoint.interval_seconds"
+        )
+
+
+MAX_MISSING_FRACTION = 0.25
+"""Max fraction of the memory without the headroom that a candidate lacks: what lacks more is another layout."""
+MAX_SHOWN = 3
+"""Max candidates that nearly fit: they are read beside the layouts that fit, which the request is for."""
+_DEGREES = (
+    "tensor",
+    "pipeline",
+    "virtual_pipeline",
+    "context",
+    "data",
+    "expert",
+    "expert_tensor",
+    "shard_group",
+    "zero_stage",
+)
+
+
+def find_nearly_fitting(
+    fitting: Sequence[SizedCandidate], tight: Sequence[SizedCandidate], *, room_bytes: int
+) -> Iterator[NearlyFitting]:
+    """Find the fastest candidates that lack a little memory and would be faster than all that fit."""
+    best = min((each.step_seconds or math.inf for each in fitting), default=math.inf)
+    near = [
+        each
+        for each in tight
+        if each.gpu_bytes <= room_bytes * (1 + MAX_MISSING_FRACTION) and (each.step_seconds or math.inf) < best
+    ]
+    once = {(str(each.parallelism), each.micro_batch_size, each.gpu_bytes): each for each in reversed(near)}
+    for each in sorted(once.values(), key=lambda sized_candidate: sized_candidate.step_seconds or math.inf)[:MAX_SHOWN]:
+        nearest = min(
+            fitting, key=lambda other: (_measure_distance(each, other), other.step_seconds or math.inf), default=None
+        )
+        changes = _list_changes(each, nearest) if nearest else ()
+        yield NearlyFitting(
+            parallelism=each.parallelism,
+            micro_batch_size=each.micro_batch_size,
+            recomputation=each.recomputation,
+            gpu_bytes=each.gpu_bytes,
+            missing_bytes=each.gpu_bytes - room_bytes,
+            step_seconds=each.step_seconds,
+            change=", ".join(
+                f"{name.replace('_', ' ')} {after} in place of {before}" for name, before, after in changes
+            )
+            if nearest
+            else "other nodes: no candidate fits",
+        )
+
+
+def _measure_distance(one: SizedCandidate, other: SizedCandidate) -> float:
+    """Count doublings and halvings of degrees and microbatch; any other change counts as one."""
+    distance = 0.0
+    for _, before, after in _list_changes(one, other):
+        is_scaled = isinstance(before, int) and isinstance(after, int) and before and after
+        distance += abs(math.log2(after / before)) if is_scaled else 1.0
+    return distance
+
+
+def _list_changes(one: SizedCandidate, other: SizedCandidate) -> Iterator[tuple[str, Any, Any]]:
+    """List the settings in which two candidates differ, with both values."""
+    settings = [
+        {name: getattr(each.parallelism, name) for name in _DEGREES}
+        | {
+            "micro-batch": each.micro_batch_size,
+            "recomputation": each.recomputation_text,
+            "offload": offload_text(each.offload),
+        }
+        for each in (one, other)
+    ]
+    for name, before in settings[0].items():
+        if before != settings[1][name]:
+            yield name, before, settings[1][name]

@@ -1,0 +1,1 @@
+"""Which layers to compute again so that a batch fits."""

@@ -1,0 +1,103 @@
+"""Requirements in words: a row for each field and target, the strictest ones marked, and what to buy together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.present.rows import Grid, Summary
+from sizing.present.targets import met_together, target_names
+from sizing.questions.require.report import Requirement, RequirementsReport, Status
+from sizing.run.remedies import rates_text
+from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
+from sizing.storage.rates import Direction
+from sizing.units import bytes_text, min_rate_text, percent_text, rate_text, seconds_text
+
+_STREAMS: dict[Direction, str] = {"write": "writer", "read": "reader"}
+_NAMES = {
+    profile_path(rate, direction): f"{direction} bandwidth, {unit}"
+    for direction, stream in _STREAMS.items()
+    for rate, unit in (
+        ("file_system_bytes_per_second", "file system"),
+        ("node_bytes_per_second", "per node"),
+        ("node_buffered_bytes_per_second", "page cache of a node"),
+        ("writer_bytes_per_second", f"per {stream}"),
+        ("writer_buffered_bytes_per_second", f"per {stream} through its page cache"),
+    )
+} | {COPY_RATE: "GPU-to-host bandwidth, per GPU", INTERVAL: "interval"}
+_STATUS: dict[Status, str] = {"any": "any value", "none": "not possible", "solved": "solved"}
+_WORTH_SAYING = 0.99
+"""A lower rate is worth saying below this share: no figure here is sure to 1 %."""
+
+
+def requirements_summary(report: RequirementsReport) -> Summary:
+    """Tabulate the requirements with the strictest ones marked, and say below it what to buy together."""
+    strictest = frozenset(place for place, requirement in enumerate(report.requirements) if requirement.binds)
+    not_given = _list_inputs_not_given(report)
+    verdict = "Meets all targets as given." if report.met_as_given else "Does not meet all targets as given."
+    if not_given:
+        verdict = f"Not known to meet all targets: not given {', '.join(not_given)}."
+    return Summary(
+        headline="What the targets need",
+        verdict=verdict,
+        misses=not report.met_as_given and not not_given,
+        grids=(
+            Grid(
+                "Each input and target",
+                ("input", "", "needed", "given", "", "target"),
+                tuple(_write_row(requirement) for requirement in report.requirements),
+                strictest,
+            ),
+        ),
+        remarks=tuple(_write_conclusions(report)),
+        warnings=tuple(report.warnings),
+    )
+
+
+def _list_inputs_not_given(report: RequirementsReport) -> list[str]:
+    """List the inputs that a target needs and the scenario leaves out; none where an input that it gives is too low."""
+    given = {row.field for row in report.requirements if row.given is not None}
+    if any(not row.met_as_given and given.issuperset(row.together_with) for row in report.requirements):
+        return []
+    needed = (row.field for row in report.requirements if row.given is None and row.value is not None)
+    return [_NAMES[field] for field in dict.fromkeys(needed)]
+
+
+def _write_row(requirement: Requirement) -> tuple[str, ...]:
+    is_interval = requirement.field == INTERVAL
+    needed_text, given_text = (seconds_text, seconds_text) if is_interval else (min_rate_text, rate_text)
+    return (
+        _NAMES[requirement.field],
+        requirement.sense,
+        _STATUS[requirement.status] if requirement.value is None else needed_text(requirement.value),
+        "-" if requirement.given is None else given_text(requirement.given),
+        "strictest" if requirement.binds else "",
+        requirement.reason,
+    )
+
+
+def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
+    """Say what to buy together, the min capacity, and what another interval would save."""
+    needed = report.needed
+    rates = {WRITE_RATE: needed.write_bytes_per_second, READ_RATE: needed.read_bytes_per_second}
+    together = {field: rate for field, rate in rates.items() if rate is not None} | needed.together_with
+    targets_met = met_together(report.targets_beyond_storage)
+    beyond = target_names(report.targets_beyond_storage)
+    if together:
+        yield f"Buy together: {rates_text(together)}, which {targets_met}."
+    if beyond:
+        yield f"No storage meets at any interval: {beyond}. The rows above say why."
+    capacity = report.capacity
+    sizes = f"Min capacity {bytes_text(capacity.capacity_bytes)}: the kept checkpoints and the one being written"
+    if capacity.raw_bytes > capacity.capacity_bytes:
+        sizes += f". File system {bytes_text(capacity.usable_bytes)}, drives {bytes_text(capacity.raw_bytes)}"
+    yield f"{sizes}. Largest part: {capacity.reason}."
+    free = report.at_free_interval
+    if free is None:
+        return
+    free_rates = {WRITE_RATE: free.write_bytes_per_second, **free.together_with}
+    if any(rate < _WORTH_SAYING * together[path] for path, rate in free_rates.items() if path in together):
+        yield (
+            f"If the interval may change: {rates_text(free_rates)} with one checkpoint every "
+            f"{seconds_text(free.interval_seconds)}, which {targets_met} (stall {seconds_text(free.stall_seconds)}, "
+            f"overhead {percent_text(free.overhead_fraction)}, goodput {percent_text(free.goodput_fraction)})."
+        )

@@ -1,0 +1,1 @@
+"""The inputs that move the answer most."""

@@ -1,0 +1,162 @@
+"""Inputs of a scenario that are varied, and over which values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from sizing.errors import InvalidInput
+from sizing.field_paths import value_at, with_field
+from sizing.guesses.alternatives import choices_among, values_of
+from sizing.guesses.fields import field_at
+from sizing.questions.sensitivity.request import SensitivityRequest
+from sizing.ranges import PlausibleRange, plausible_ranges
+from sizing.scenario import Scenario, scenario_from
+from sizing.sized_layout import workload_anew
+from sizing.spelling import nearest
+from sizing.storage.storage import Storage
+from sizing.units import percent_text
+
+_RUN = ("storage.", "reliability.", "checkpoint.interval_seconds", "checkpoint.tiers.", "checkpoint.staging_bytes")
+"""Fields that equations take as arrays; other inputs need a layout of their own."""
+_WHOLE_QUANTITIES = ("_bytes", "num_parameters")
+"""Endings of whole numbers that may be a little more or less. Others count things: one degree more is another job."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariedNumber:
+    """A number, both its ends as the scenario has them, and where these come from."""
+
+    field: str
+    given: float
+    ends: tuple[float, float]
+    source: str
+    is_asked: bool
+
+    @property
+    def is_array(self) -> bool:
+        """Whether equations take it as an array."""
+        is_whole = isinstance(self.given, int) and not self.field.endswith("_bytes")
+        return self.field.startswith(_RUN) and not is_whole
+
+
+@dataclass(frozen=True, slots=True)
+class VariedChoice:
+    """A choice, its other values, and where these come from."""
+
+    field: str
+    given: JsonValue
+    others: tuple[JsonValue, ...]
+    source: str
+
+
+def with_rates_in_profile(scenario: Scenario) -> Scenario:
+    """Copy the scenario with the rates of its storage in `storage.profile`, whatever they come from."""
+    profile = scenario.run_inputs.profile
+    storage = None if profile is None else Storage.model_construct(profile=profile)
+    return scenario.model_copy(update={"storage": storage})
+
+
+def list_varied_numbers(request: SensitivityRequest, scenario: Scenario) -> Iterator[VariedNumber]:
+    """List the numbers that the scenario gives, and those with a range in the request.
+
+    Raises InvalidInput where a range of the request is of no number, or breaks a rule of its field.
+    """
+    document = scenario.model_dump(exclude_unset=True)
+    for path in request.ranges:
+        yield _read_range(request, scenario, document, path)
+    for path, value in _list_values(document, ""):
+        if path not in request.ranges and _is_quantity(path, value):
+            yield _range_by_default(request, document, path, value)
+
+
+def list_varied_choices(scenario: Scenario) -> Iterator[VariedChoice]:
+    """List the choices that the scenario makes."""
+    given = dict(_list_values(scenario.model_dump(mode="json", exclude_unset=True), ""))
+    for choice in choices_among(given):
+        value = given[choice.field]
+        others = tuple(other for other in values_of(choice) if other != value)
+        yield VariedChoice(choice.field, value, others, choice.source)
+
+
+def _read_range(
+    request: SensitivityRequest, scenario: Scenario, document: Mapping[str, Any], path: str
+) -> VariedNumber:
+    try:
+        field_at(path)
+    except KeyError:
+        known = [name for name, _ in _list_values(document, "")]
+        remedy = f"did you mean {', '.join(nearest(path, known, max_names=1) or known[:1])}"
+        raise InvalidInput.of("ranges", "must name fields of a scenario", value=path, remedy=remedy) from None
+    ends = request.ranges[path]
+    low, high = (_value_of_end(document, path, end) for end in (ends.low, ends.high))
+    given = value_at(scenario, path)
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (low, high, given)):
+        raise InvalidInput.of(
+            f"ranges.{path}", "must be a number that the scenario has", value=given, remedy="give the field a value"
+        )
+    return VariedNumber(path, given, (low, high), "as asked", is_asked=True)
+
+
+def _value_of_end(document: Mapping[str, Any], path: str, end: float | str) -> Any:
+    """Read an end as the field has it. Raises InvalidInput where a scenario with it has no answer."""
+    changed = scenario_from(with_field(document, path, end))
+    workload_anew(changed)
+    return value_at(changed, path)
+
+
+def _range_by_default(
+    request: SensitivityRequest, document: Mapping[str, Any], path: str, value: float
+) -> VariedNumber:
+    """Take the plausible range of the value, or a fraction down and up; an end that breaks a rule is as given."""
+    known = plausible_ranges().get(path)
+    if known is not None and known.holds(value):
+        ends, source = known.ends(value), f"plausible range: {known.source}"
+    else:
+        ends = (value * (1 - request.fraction), value * (1 + request.fraction))
+        source = f"{percent_text(request.fraction)} down and up: {_why_no_range(known)}"
+    low, high = (_end_or_given(document, path, end, value) for end in ends)
+    return VariedNumber(path, value, (low, high), source, is_asked=False)
+
+
+def _why_no_range(known: PlausibleRange | None) -> str:
+    """Say why an input is not varied over a plausible range."""
+    if known is None:
+        return "no range of it is published"
+    return "it lies outside the plausible range" if known.is_of_values else "the plausible range is of what is assumed"
+
+
+def _end_or_given(document: Mapping[str, Any], path: str, end: float, value: float) -> float:
+    tried = end if isinstance(value, float) else round(end)
+    try:
+        scenario_from(with_field(document, path, tried))
+    except InvalidInput:
+        return value
+    return tried
+
+
+def _is_quantity(path: str, value: Any) -> bool:
+    """Whether a value may be a little more or less, and is the scenario's own, not of a config that it quotes."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if isinstance(value, int) and not path.endswith(_WHOLE_QUANTITIES):
+        return False
+    try:
+        field_at(path)
+    except KeyError:
+        return False
+    return True
+
+
+def _list_values(block: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """List every value by its dotted path; lists of values are one, those of objects are counted from 0."""
+    parts = block.items() if isinstance(block, dict) else enumerate(block)
+    for name, value in parts:
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) or (isinstance(value, list | tuple) and any(isinstance(v, dict) for v in value)):
+            yield from _list_values(value, f"{path}.")
+        else:
+            yield path, value

@@ -1,0 +1,1 @@
+"""The run with random failures, many times."""

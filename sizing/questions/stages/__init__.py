@@ -1,0 +1,1 @@
+"""Pipeline stages on nodes of several kinds."""

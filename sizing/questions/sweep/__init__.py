@@ -1,0 +1,1 @@
+"""Every combination of the values of some fields."""

@@ -1,0 +1,220 @@
+"""Axes of a sweep: the fields that vary, over which values, and the rows that these combine to, in blocks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from sizing.errors import InvalidInput, explain, holds_list, model_in
+from sizing.questions.sweep.request import Combination
+from sizing.questions.sweep.table import Column
+from sizing.scenario import Scenario
+from sizing.strict_model import StrictModel
+
+MAX_VALUES = 1_000_000
+"""Max values of one field; MAX_ROWS bounds their product."""
+
+RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
+"""Blocks of a scenario that change neither its layout nor the bytes of its checkpoint."""
+_INTERVAL = "checkpoint.interval_seconds"
+"""Judged against the tiers of each scenario, where there are any."""
+_RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
+
+
+class Range(StrictModel):
+    """Values from a first to a last one."""
+
+    start: Any = Field(alias="from", description="First value, in any unit that the field takes.")
+    stop: Any = Field(alias="to", description="Last value, included.")
+    num: Annotated[int, Field(ge=2, le=MAX_VALUES)] = Field(
+        description="How many values, both ends included; whole numbers are rounded and repeated ones dropped."
+    )
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="How they are spaced: evenly, or on the log scale in equal ratios."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A field and its values, validated as the field's. `is_array`: the equations take them all at once."""
+
+    path: str
+    values: Sequence[Any]
+    is_array: bool
+
+
+def find_axes(document: dict[str, Any]) -> list[Axis]:
+    """Find the fields of a scenario document that hold a list or a range, in its order.
+
+    A field whose value is a list anyway, such as `parallelism.layers_per_stage`, varies over a list of lists.
+    Raises InvalidInput where a list is empty, a value breaks the field's rule, or a range is none.
+    """
+    axes = list(_find_axes(document, Scenario, ""))
+    checkpoint = document.get("checkpoint")
+    if isinstance(checkpoint, dict) and checkpoint.get("tiers"):
+        return [replace(axis, is_array=axis.is_array and axis.path != _INTERVAL) for axis in axes]
+    return axes
+
+
+def _find_axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterator[Axis]:
+    for name, value in block.items():
+        path, field = f"{prefix}{name}", model.model_fields.get(str(name))
+        if field is None:
+            continue
+        is_list_of_lists = isinstance(value, list) and value and all(isinstance(each, list) for each in value)
+        if isinstance(value, dict) and {"from", "to"} & value.keys():
+            yield _make_axis(path, _spread_range(path, value, field))
+        elif isinstance(value, list) and (not holds_list(field.annotation) or is_list_of_lists):
+            _check_num_values(path, value)
+            yield _make_axis(path, _validate(path, enumerate(value), field))
+        elif (inner := model_in(field.annotation)) is None:
+            continue
+        elif isinstance(value, dict):
+            yield from _find_axes(value, inner, f"{path}.")
+        elif isinstance(value, list):
+            for place, each in enumerate(value):
+                if isinstance(each, dict):
+                    yield from _find_axes(each, inner, f"{path}.{place}.")
+
+
+def _make_axis(path: str, values: Sequence[Any]) -> Axis:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    in_run = path.split(".", maxsplit=1)[0] in RUN_BLOCKS or path in _RUN_FIELDS
+    return Axis(path, values, is_array=in_run and numbers)
+
+
+def _check_num_values(path: str, values: list[Any]) -> None:
+    if not 1 <= len(values) <= MAX_VALUES:
+        raise InvalidInput.of(
+            path, f"must have 1 to {MAX_VALUES:,} values", value=f"{len(values):,}", remedy="give a shorter list"
+        )
+
+
+def _validate(path: str, values: Iterable[tuple[object, Any]], field: FieldInfo) -> list[Any]:
+    """Validate values, each with its place: text with a unit becomes a number, an object stays."""
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]  # a type known only when it runs
+    valid = []
+    for place, value in values:
+        try:
+            parsed = adapter.validate_python(value)
+        except ValidationError as error:
+            raise explain(error, model_in(field.annotation) or Scenario).within(f"{path}.{place}") from None
+        valid.append(value if isinstance(parsed, BaseModel) else parsed)
+    return valid
+
+
+def _spread_range(path: str, value: dict[str, Any], field: FieldInfo) -> list[Any]:
+    try:
+        given = Range.model_validate(value)
+    except ValidationError as error:
+        raise explain(error, Range).within(path) from None
+    start, stop = _validate(path, (("from", given.start), ("to", given.stop)), field)
+    if not all(isinstance(end, int | float) for end in (start, stop)):
+        raise InvalidInput.of(path, "must be a number to have a range", value=value, remedy="give a list of values")
+    if given.scale == "log" and min(start, stop) <= 0:
+        raise InvalidInput.of(path, "must be more than 0 on the log scale", value=value, remedy="start above 0")
+    spread = np.geomspace if given.scale == "log" else np.linspace
+    values = spread(float(start), float(stop), given.num)
+    if isinstance(start, int) and isinstance(stop, int):
+        return list(dict.fromkeys(round(each) for each in values.tolist()))
+    ends: list[Any] = [start, *values[1:-1].tolist(), stop]
+    return ends
+
+
+MAX_ROWS = 10_000_000
+"""Max rows: some seconds of one core for arrays alone; as CSV it is about two gigabytes."""
+MAX_SCENARIOS = 20_000
+"""Scenarios that differ in more than numbers of storage, run and failures, each of which is parsed and laid out."""
+
+_ROWS_PER_BLOCK = 8_192
+"""Arrays of 64 KiB stay in a core's cache; smaller blocks pay more for Python, larger ones for memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Rows of one scenario: `fixed` fields are the same for all, `arrays` differ."""
+
+    fixed: dict[str, Any]
+    arrays: dict[str, Column]
+    num_rows: int
+
+
+def count_rows(axes: Sequence[Axis], combine: Combination) -> int:
+    """Count the rows that axes make: the product of their lengths, or their common length.
+
+    Source: definition.
+    Raises InvalidInput where there are none, too many, or lists of unlike lengths to zip.
+
+    >>> axes = [Axis("parallelism.data", [1, 2], is_array=False), Axis("costs.per_terabyte", [3, 4], is_array=True)]
+    >>> count_rows(axes, "product"), count_rows(axes, "zip")
+    (4, 2)
+    """
+    lengths = [len(axis.values) for axis in axes]
+    if not lengths:
+        raise InvalidInput.of(
+            "the scenario", "must have a list or a range somewhere", value=None, remedy="give [1, 2] for a field"
+        )
+    if combine == "zip" and len(set(lengths)) > 1:
+        found = ", ".join(f"{axis.path} {len(axis.values):,}" for axis in axes)
+        raise InvalidInput.of("combine", "zip needs lists of one length", value=found, remedy="make them equally long")
+    total = lengths[0] if combine == "zip" else math.prod(lengths)
+    if total > MAX_ROWS:
+        raise InvalidInput.of(
+            "the sweep", f"must have at most {MAX_ROWS:,} rows", value=f"{total:,}", remedy="take fewer values"
+        )
+    return total
+
+
+def combine_axes(axes: Sequence[Axis], combine: Combination) -> Iterator[RowBlock]:
+    """Combine axes to blocks of rows: fields that change the scenario vary slowest, of the others the last fastest.
+
+    Raises InvalidInput for more than 20,000 scenarios.
+    """
+    fixed = [axis for axis in axes if not axis.is_array]
+    arrays = [axis for axis in axes if axis.is_array]
+    return _zip_axes(fixed, arrays) if combine == "zip" else _multiply_axes(fixed, arrays)
+
+
+def _multiply_axes(fixed: Sequence[Axis], arrays: Sequence[Axis]) -> Iterator[RowBlock]:
+    _check_num_scenarios(math.prod(len(axis.values) for axis in fixed))
+    columns = [np.array(axis.values, dtype=np.float64) for axis in arrays]
+    shape = tuple(len(values) for values in columns)
+    num_rows = math.prod(shape)
+    for values in itertools.product(*(axis.values for axis in fixed)):
+        common = dict(zip((axis.path for axis in fixed), values, strict=True))
+        for start in range(0, num_rows, _ROWS_PER_BLOCK):
+            rows = np.arange(start, min(start + _ROWS_PER_BLOCK, num_rows))
+            places = np.unravel_index(rows, shape) if shape else ()
+            taken = {axis.path: column[at] for axis, column, at in zip(arrays, columns, places, strict=True)}
+            yield RowBlock(common, taken, len(rows))
+
+
+def _zip_axes(fixed: Sequence[Axis], arrays: Sequence[Axis]) -> Iterator[RowBlock]:
+    columns = {axis.path: np.array(axis.values, dtype=np.float64) for axis in arrays}
+    num_rows = len((*fixed, *arrays)[0].values)
+    combined = [tuple(axis.values[row] for axis in fixed) for row in range(num_rows)]
+    changes = [row for row in range(1, num_rows) if combined[row] != combined[row - 1]]
+    _check_num_scenarios(len(changes) + 1)
+    for first, last in itertools.pairwise([0, *changes, num_rows]):
+        common = dict(zip((axis.path for axis in fixed), combined[first], strict=True))
+        for start in range(first, last, _ROWS_PER_BLOCK):
+            rows = slice(start, min(start + _ROWS_PER_BLOCK, last))
+            yield RowBlock(common, {path: values[rows] for path, values in columns.items()}, rows.stop - rows.start)
+
+
+def _check_num_scenarios(num_scenarios: int) -> None:
+    if num_scenarios > MAX_SCENARIOS:
+        raise InvalidInput.of(
+            "the sweep",
+            f"must have at most {MAX_SCENARIOS:,} scenarios that differ in more than numbers of storage, interval, "
+            "failures, retention, targets and costs",
+            value=f"{num_scenarios:,}",
+            remedy="take fewer values of the other fields",
+        )

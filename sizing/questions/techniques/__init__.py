@@ -1,0 +1,1 @@
+"""What each technique of training would change."""

@@ -1,0 +1,39 @@
+"""Question: what each training technique would change in a scenario, how it is asked and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sizing.questions.question import Question, RestRoute, ScenarioFlags
+from sizing.questions.techniques.answer import answer_techniques
+from sizing.questions.techniques.report import TechniquesReport
+from sizing.questions.techniques.request import REFERENCE_TECHNIQUES, TechniquesRequest
+from sizing.questions.techniques.words import techniques_summary
+
+
+def _keep_entries(report: TechniquesReport, names: Iterable[str]) -> TechniquesReport:
+    """Keep the techniques of these names alone."""
+    wanted = set(names)
+    return report.model_copy(update={"techniques": [each for each in report.techniques if each.name in wanted]})
+
+
+QUESTION = Question[TechniquesRequest, TechniquesReport](
+    title="Training techniques",
+    request=TechniquesRequest,
+    report=TechniquesReport,
+    example=REFERENCE_TECHNIQUES,
+    route=RestRoute(
+        path="techniques",
+        name="create_techniques",
+        summary="Try the training techniques on a scenario",
+        description="Each technique of the catalog: the fields that apply it and the figures that it moves, or why it "
+        "does not apply.",
+        example="70B on 512 GPUs",
+    ),
+    answer=lambda request, _: answer_techniques(request),
+    summary=techniques_summary,
+    terminal_summary=lambda report, style: techniques_summary(report, spelling=style.spelling),
+    command_line=ScenarioFlags(layout="found", catalog="techniques"),
+    keep_entries=_keep_entries,
+    draggable=lambda request: request.scenario,
+)

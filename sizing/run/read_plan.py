@@ -1,0 +1,265 @@
+"""What a restore reads: which ranks read which part, how many times, and what they then pass on to others.
+
+A format says who reads each part; a strategy may let one replica read and send to the others. Restoring into another
+layout than the one that saved reads more than is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from sizing.layout import CheckpointLayout, Parallelism
+from sizing.layout.formats import CheckpointFormat
+from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
+from sizing.layout.parallelism import Ranks
+from sizing.layout.placement import place_writers
+from sizing.layout.sharding import ranks_of_a_copy
+from sizing.layout.size import METADATA
+from sizing.state.saved_state import RANK_PART, PartName
+from sizing.storage.limits import Demand
+
+RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
+"""`every-replica`: each replica reads what it needs, as the format does by itself. `read-once-broadcast`: the ranks of
+one replica read and send to the others. `parallel-read-exchange`: every rank reads a share, then they exchange."""
+RESTORE_STRATEGIES: tuple[RestoreStrategy, ...] = ("every-replica", "read-once-broadcast", "parallel-read-exchange")
+Group = ReadingRanks | Literal["one-replica"]
+
+
+class Amplification(NamedTuple):
+    """Bytes read over bytes needed, of dense tensors and of routed experts."""
+
+    dense: float = 1
+    expert: float = 1
+
+
+def amplification(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> Amplification:
+    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards."""
+    before, after = saved_as.num_shards(saved), saved_as.num_shards(restored)
+    return Amplification(_amplification(before.dense, after.dense), _amplification(before.expert, after.expert))
+
+
+def _amplification(num_saved: int, num_restored: int) -> float:
+    whole, rest = divmod(overlapping_shards(num_saved, num_restored), num_saved)
+    return whole + rest / num_saved if rest else whole
+
+
+def overlapping_shards(num_saved: int, num_restored: int) -> int:
+    """Pairs of saved and restored shards that share rows: n + m - gcd(n, m).
+
+    Each restored shard reads every saved one that it overlaps, whole. Both cut the same rows into equal runs; an
+    inner border of one is one of the other gcd(n, m) - 1 times.
+    Source: counting; torch.distributed.checkpoint, filesystem.py, read_data, which loads a saved shard and narrows it.
+
+    >>> overlapping_shards(8, 8), overlapping_shards(8, 4), overlapping_shards(8, 6)
+    (8, 8, 12)
+    """
+    return num_saved + num_restored - math.gcd(num_saved, num_restored)
+
+
+class PartRead(NamedTuple):
+    """Bytes of a part that all ranks together read, and that over the part's bytes in the files."""
+
+    read_bytes: int
+    num_readings: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What one strategy reads, by part and by group of ranks, and what each node then receives from others.
+
+    `read_together` names the parts of each of the steps, which follow one another.
+    """
+
+    parts: dict[str, PartRead]
+    steps: tuple[Demand, ...]
+    num_gpus: int
+    exchanged_bytes_per_node: float
+    max_rank_read_bytes: float
+    read_together: tuple[tuple[str, ...], ...] = ()
+
+    def through(self, node_network_bytes_per_second: float | None) -> ReadPlan:
+        """The plan where the adapters of a node carry so much; None where nothing that is known holds them."""
+        rate = node_network_bytes_per_second
+        return replace(self, steps=tuple(replace(step, node_network_bytes_per_second=rate) for step in self.steps))
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that all ranks together read in one restore."""
+        return sum(reading.read_bytes for reading in self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoring:
+    """The layout that restores, who reads each part where each replica reads for itself, and what more than needed."""
+
+    checkpoint_layout: CheckpointLayout
+    parallelism: Parallelism
+    amplification: Amplification
+    readers: dict[PartName, Readers]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedRead:
+    """One part: who reads it, how many bytes in all, how many the busiest rank, and what a node receives or sends."""
+
+    name: str
+    group: Group
+    read_bytes: int
+    num_readings: float
+    max_rank_bytes: float
+    exchanged_bytes_per_node: float
+
+
+def read_plans(
+    checkpoint_layout: CheckpointLayout, parallelism: Parallelism, *, amplification: Amplification
+) -> dict[RestoreStrategy, ReadPlan]:
+    """What the layout reads with each strategy, in the proportion of an observed size if there is one.
+
+    Groups read one after the other: `.metadata` first, which every rank reads, then the parts.
+    """
+    readers = {
+        name: OWN
+        if name == RANK_PART
+        else checkpoint_layout.saved_as.readers(name, parallelism, checkpoint_layout.sharding)
+        for name in checkpoint_layout.size.parts
+    }
+    restoring = _Restoring(checkpoint_layout, parallelism, amplification, readers)
+    if all(max(each.copies) == 1 for each in readers.values()):
+        return dict.fromkeys(
+            RESTORE_STRATEGIES, _plan(restoring, "every-replica")
+        )  # nobody else holds what a rank reads
+    return {strategy: _plan(restoring, strategy) for strategy in RESTORE_STRATEGIES}
+
+
+def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
+    checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
+    parts = list(_plan_reads(restoring, strategy))
+    steps = list(_plan_steps(checkpoint_layout, parallelism, parts))
+    return ReadPlan(
+        parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
+        steps=tuple(step for _, step in steps),
+        num_gpus=parallelism.num_gpus,
+        exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
+        max_rank_read_bytes=sum(part.max_rank_bytes for part in parts),
+        read_together=tuple(names for names, _ in steps),
+    )
+
+
+def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_PlannedRead]:
+    checkpoint_layout, ranks = restoring.checkpoint_layout, restoring.parallelism.num_gpus
+    metadata_bytes = checkpoint_layout.size.small_state_bytes.get(METADATA, 0)
+    if metadata_bytes:
+        yield _PlannedRead(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
+    for name, readers in restoring.readers.items():
+        if max(readers.copies) == 1 or strategy == "every-replica":
+            yield _read_by_format(restoring, name, readers)
+        else:
+            yield _read_once(restoring, name, readers.copies, strategy)
+
+
+def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PlannedRead:
+    reading, layout = _read(restoring, name, readers.copies), restoring.checkpoint_layout.on_nodes
+    busiest = _largest(restoring, name, readers.sharers)
+    match readers.ranks:
+        case "everyone":
+            return _PlannedRead(name, "everyone", *reading, busiest, 0.0)
+        case "writers":
+            sent = _sent_bytes(reading, num_sources=layout.num_writing_nodes, num_nodes=layout.num_nodes)
+            return _PlannedRead(name, "writers", *reading, busiest, sent)
+        case "rank-0":
+            sent = _sent_bytes(reading, num_sources=1, num_nodes=layout.num_nodes)
+            return _PlannedRead(name, "rank-0", *reading, reading.read_bytes, sent)
+
+
+def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float:
+    """Bytes that each reading node sends to the others."""
+    return reading.read_bytes / num_sources if num_nodes > 1 else 0.0
+
+
+def _read_once(
+    restoring: _Restoring, name: PartName, copies: Ranks | Copies, strategy: RestoreStrategy
+) -> _PlannedRead:
+    """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it."""
+    checkpoint_layout = restoring.checkpoint_layout
+    reading = _read(restoring, name, Ranks())
+    held = checkpoint_layout.dense_bytes[name] * copies.dense + checkpoint_layout.expert_bytes[name] * copies.expert
+    num_nodes = checkpoint_layout.on_nodes.num_nodes
+    received = _scale_to_observed(checkpoint_layout, held) / num_nodes if num_nodes > 1 else 0.0
+    if strategy == "read-once-broadcast":
+        return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
+    highest = max(copies)
+    return _PlannedRead(
+        name, "everyone", *reading, _largest(restoring, name, copies), received * (highest - 1) / highest
+    )
+
+
+def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> PartRead:
+    checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
+    dense, expert = (
+        checkpoint_layout.dense_bytes[name] * copies.dense,
+        checkpoint_layout.expert_bytes[name] * copies.expert,
+    )
+    computed, part_bytes = dense * more.dense + expert * more.expert, checkpoint_layout.size.parts[name].total_bytes
+    return PartRead(_scale_to_observed(checkpoint_layout, computed), computed / part_bytes if part_bytes else 0.0)
+
+
+def _scale_to_observed(checkpoint_layout: CheckpointLayout, num_bytes: float) -> int:
+    size = checkpoint_layout.size
+    return round(num_bytes) * size.written_bytes // size.total_bytes
+
+
+def _largest(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> float:
+    """What the fullest rank reads of a part whose bytes so many ranks share."""
+    checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
+    dense = checkpoint_layout.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
+    expert = checkpoint_layout.max_expert.part_bytes.get(name, 0) / sharers.expert * more.expert
+    return float(_scale_to_observed(checkpoint_layout, dense + expert))
+
+
+def _plan_steps(
+    checkpoint_layout: CheckpointLayout, parallelism: Parallelism, parts: list[_PlannedRead]
+) -> Iterator[tuple[tuple[str, ...], Demand]]:
+    """The names of the parts of each step, and what it asks: `.metadata` first, then the parts of each group."""
+    size = checkpoint_layout.size
+    groups: dict[Group, list[_PlannedRead]] = {}
+    for part in parts:
+        if part.name != METADATA:
+            groups.setdefault(part.group, []).append(part)
+            continue
+        streams, nodes = _streams_and_nodes(checkpoint_layout, parallelism, "everyone")
+        yield (METADATA,), Demand(part.read_bytes, streams, nodes, streams, num_planned_ranks=streams)
+    for group, together in groups.items():
+        num_bytes = sum(part.read_bytes for part in together)
+        num_files = round(size.num_files * num_bytes / size.written_bytes)
+        names = tuple(part.name for part in together)
+        yield names, Demand(num_bytes, *_streams_and_nodes(checkpoint_layout, parallelism, group), num_files)
+
+
+def _streams_and_nodes(
+    checkpoint_layout: CheckpointLayout, parallelism: Parallelism, group: Group
+) -> tuple[int, float]:
+    layout = checkpoint_layout.on_nodes
+    match group:
+        case "rank-0":
+            return 1, 1.0
+        case "writers":
+            return layout.num_writers, layout.num_writers / layout.max_writers_per_node
+        case "one-replica":
+            return _one_replica(checkpoint_layout, parallelism)
+        case "everyone":
+            return layout.num_gpus, layout.num_gpus / min(layout.num_gpus, layout.gpus_per_node)
+
+
+def _one_replica(checkpoint_layout: CheckpointLayout, parallelism: Parallelism) -> tuple[int, float]:
+    """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
+    per_stage = ranks_of_a_copy(parallelism, shard_group=checkpoint_layout.sharding.shard_group)
+    ranks = per_stage * parallelism.pipeline
+    if ranks == checkpoint_layout.on_nodes.num_writers:
+        return ranks, ranks / checkpoint_layout.on_nodes.max_writers_per_node
+    placed = place_writers(
+        parallelism, writers_per_stage=per_stage, gpus_per_node=checkpoint_layout.on_nodes.gpus_per_node
+    )
+    return ranks, ranks / placed.max_per_node

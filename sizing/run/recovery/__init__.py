@@ -1,1 +1,0 @@
-"""What follows a failure: one object per strategy, in a registry."""

@@ -1,0 +1,233 @@
+"""What would meet the targets that are missed, and what of the obstacles nobody stated, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sizing.provenance import defaults_used
+from sizing.ranges import plausible_range
+from sizing.run.evaluation import RunReport, run_assumptions
+from sizing.run.failures import Reliability, seconds_before_reading
+from sizing.run.request import (
+    COPY_RATE,
+    INTERVAL,
+    READ_RATE,
+    WRITE_RATE,
+    RunRequest,
+    best_goodput_fraction,
+    interval_bounds,
+    last_that_meets,
+)
+from sizing.run.solver import (
+    GOODPUT,
+    ROUNDED_UP,
+    is_held_by_adapters,
+    joint_solution,
+    min_interval_for_overhead_seconds,
+)
+from sizing.run.targets import TargetCheck
+from sizing.run.write import PLANNING
+from sizing.storage.limits import limit_text
+from sizing.units import MAX_BYTES, figure_text, min_rate_text, min_seconds_text, percent_text, seconds_text
+
+_NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth", COPY_RATE: "min GPU-to-host bandwidth"}
+_FIELDS = {"detection": "reliability.detection_seconds", "relaunch": "reliability.relaunch_seconds"}
+_ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
+_NO_STORAGE = "no storage meets it at any interval: "
+_NO_SINGLE_VALUE = "no bandwidth alone and no interval that the tiers allow meets it"
+_OF_SAVES = ("max_stall_seconds", "max_overhead_fraction")
+
+
+def with_remedies(
+    checks: Sequence[TargetCheck], request: RunRequest, figures: RunReport, *, given: Collection[str]
+) -> list[TargetCheck]:
+    """The checks, the missed ones with what would meet each of them alone.
+
+    To solve takes a hundred times as long as to answer. So a default that is missed, of overhead, gets the values that
+    the `figures` of the answer have in closed form, and only targets that are `given` are solved for.
+    """
+    checks_with_remedies = []
+    for check in checks:
+        if check.met is not False:
+            checks_with_remedies.append(check)
+            continue
+        remedy = _remedy(request, check.target) if check.target in given else _overhead_remedy(request, figures)
+        checks_with_remedies.append(check.model_copy(update={"remedy": remedy}))
+    return checks_with_remedies
+
+
+def _overhead_remedy(request: RunRequest, figures: RunReport) -> str:
+    """What meets the max overhead: a rate or an interval alone, each tried; the rate of the copy is another one."""
+    required = figures.required
+    interval = float(request.whole_interval_seconds(min_interval_for_overhead_seconds(figures) * ROUNDED_UP))
+    ways: dict[str, float | None] = {
+        WRITE_RATE: required.write_bytes_per_second,
+        COPY_RATE: required.device_to_host_bytes_per_second,
+        INTERVAL: interval if interval <= interval_bounds(request)[1] else None,
+    }
+    meeting = []
+    for way in ({field: value} for field, value in ways.items() if value is not None):
+        check = request.check("max_overhead_fraction", way)
+        if check is not None and check.met:
+            meeting.append(rates_text(way))
+    return f"{', or '.join(meeting)} would meet it" if meeting else _NO_SINGLE_VALUE
+
+
+def rates_text(values: Mapping[str, float]) -> str:
+    """Say the rates of a joint solution, that of the file system first, and the interval that goes with them last."""
+    parts = []
+    for field, value in sorted(values.items(), key=lambda item: (item[0] == INTERVAL, item[0] not in _NAMES)):
+        if field == INTERVAL:
+            parts.append(f"one checkpoint every {min_seconds_text(value)}")
+            continue
+        direction, stream = ("write", "writer") if "write_bytes" in field else ("read", "reader")
+        name = _NAMES.get(field, f"{direction} bandwidth per {'node' if 'node_' in field else stream}")
+        parts.append(f"{name} {min_rate_text(value)}")
+    return " and ".join(parts)
+
+
+def _remedy(request: RunRequest, target: str) -> str:
+    is_stall = request.is_async and target in _OF_SAVES
+    if is_stall and not request.waits_for_room:
+        return _copy_remedy(request, target)
+    wanted, reliability = request.inputs.targets.recovery_seconds or 0.0, request.inputs.reliability
+    if target == "recovery_seconds" and seconds_before_reading(reliability) >= wanted:
+        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted)}"
+    solution = joint_solution(request, (target,))
+    if solution is None or not solution.values:
+        if is_held_by_adapters(request, target):
+            return _ADAPTERS
+        return _copy_remedy(request, target) if is_stall else _NO_STORAGE + _what_is_left(request, target)
+    return f"{rates_text(_rates_to_raise(request, solution.values))} would meet it"
+
+
+def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping[str, float]:
+    """The rates that the scenario does not give already, of those that together meet a target."""
+    return {
+        field: value
+        for field, value in values.items()
+        if field == INTERVAL or (given := request.given(field)) is None or value > given
+    }
+
+
+def _what_is_left(request: RunRequest, target: str) -> str:
+    """Say what takes too long where storage takes no time."""
+    best = request.with_values(request.unlimited)
+    if target == GOODPUT:
+        reached = percent_text(best_goodput_fraction(best) or 0.0)
+        return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}"
+    write = best.at({}).write
+    if write is None or target not in _OF_SAVES:
+        return "other steps take too long"
+    assumed = planning_text(request) if write.bottleneck == "planning" else ""
+    taken = seconds_text(write.stall_seconds)
+    return f"{limit_text(write.bottleneck)}{assumed} alone takes {taken}{_least_planning_text(request, target)}"
+
+
+def _least_planning_text(request: RunRequest, target: str) -> str:
+    """What would meet a target if plans took as short as they may; empty where that is not so, or nobody assumed."""
+    least = with_least_planning(request)
+    solution = joint_solution(least, (target,)) if least else None
+    if least is None or solution is None:
+        return ""
+    low = figure_text(PLANNING, float(least.given(PLANNING) or 0.0))
+    rates = rates_text(_rates_to_raise(least, solution.values)) or "the rates given"
+    return f"; with planning {low} per rank, {rates} would meet it"
+
+
+def _copy_remedy(request: RunRequest, target: str) -> str:
+    """Where the share fits host memory, no write rate shortens the stall of an asynchronous save."""
+    most = float(MAX_BYTES)
+
+    def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        check = request.check(target, {COPY_RATE: rates if len(rates) > 1 else float(rates[0])})
+        return np.atleast_1d(np.asarray(check.met if check else False))
+
+    if not meets(np.array([most]))[0]:
+        planning = planning_text(request)
+        beside = f", planning{planning} included," if planning else ""
+        return f"no rate of the copy from GPU to host meets it: what comes beside the copy{beside} stalls for longer"
+    return f"{rates_text({COPY_RATE: last_that_meets(meets, good=most, bad=1.0)})} would meet it"
+
+
+def before_reading_text(reliability: Reliability | None, *, max_seconds: float) -> str:
+    """What comes before a restore alone takes, and whether its assumed parts may be so short that storage matters.
+
+    >>> short = Reliability(mtbf_seconds=3600, relaunch_seconds=300)
+    >>> before_reading_text(short, max_seconds=480).partition(" and ")[0]
+    'detection (assumed 72.60 s, may be 0 s to 10.0 min)'
+    >>> before_reading_text(short, max_seconds=480).partition(" and ")[2]
+    'relaunch alone take 6.2 min, but 5.0 min with detection 0 s'
+    >>> before_reading_text(Reliability(mtbf_seconds=3600, detection_seconds=60, restart_seconds=300), max_seconds=30)
+    'detection alone takes 60.00 s'
+    """
+    assumed = _assumed_before_reading(reliability)
+    names = ["detection"] if reliability and reliability.restart_seconds is not None else ["detection", "relaunch"]
+    parts = [f"{name}{range_text(_FIELDS[name], assumed[name]) if name in assumed else ''}" for name in names]
+    taken = float(seconds_before_reading(reliability))
+    text = f"{' and '.join(parts)} alone {'take' if len(parts) > 1 else 'takes'} {seconds_text(taken)}"
+    low = {name: plausible_range(_FIELDS[name]).ends(value)[0] for name, value in assumed.items()}
+    shortest = taken - sum(assumed[name] - low[name] for name in low)
+    if shortest >= max_seconds:
+        return text
+    ends = " and ".join(f"{name} {seconds_text(seconds)}" for name, seconds in low.items())
+    return f"{text}, but {seconds_text(shortest)} with {ends}"
+
+
+def goodput_with_less_text(request: RunRequest, goodput_of: Callable[[RunRequest], float | None]) -> str:
+    """The goodput at the lower ends of assumed detection and relaunch, behind that as assumed; empty without any.
+
+    `goodput_of` gives that goodput, of a run with other times.
+    """
+    reliability = request.inputs.reliability
+    assumed = _assumed_before_reading(reliability)
+    if reliability is None or not assumed:
+        return ""
+    low = {name: plausible_range(_FIELDS[name]).ends(value)[0] for name, value in assumed.items()}
+    shorter = reliability.model_copy(update={f"{name}_seconds": seconds for name, seconds in low.items()})
+    reached = goodput_of(replace(request, inputs=replace(request.inputs, reliability=shorter)))
+    if reached is None:
+        return ""
+    ends = (f"{name} {seconds_text(low[name])} (assumed {seconds_text(assumed[name])})" for name in low)
+    return f", and {percent_text(reached)} with {' and '.join(ends)}"
+
+
+def range_text(field: str, value: float, *, per: str = "") -> str:
+    """What was assumed of a field, and from where to where it may lie; `per` says of what it is counted.
+
+    >>> range_text("reliability.detection_seconds", 300.0)
+    ' (assumed 5.0 min, may be 0 s to 10.0 min)'
+    """
+    low, high = (figure_text(field, end) for end in plausible_range(field).ends(value))
+    return f" (assumed {figure_text(field, value)}{per}, may be {low} to {high})"
+
+
+def planning_text(request: RunRequest) -> str:
+    """The range of the planning of a save where nobody stated it; empty where somebody did or nothing is planned."""
+    return next((range_text(PLANNING, value, per=" per rank") for value in _assumed_planning(request)), "")
+
+
+def with_least_planning(request: RunRequest) -> RunRequest | None:
+    """The request at the lower end of an assumed planning; None where it is not assumed."""
+    lows = (plausible_range(PLANNING).ends(value)[0] for value in _assumed_planning(request))
+    return next((request.with_values({PLANNING: low}) for low in lows), None)
+
+
+def _assumed_before_reading(reliability: Reliability | None) -> dict[str, float]:
+    """Detection and relaunch in seconds, where nobody stated them."""
+    used = defaults_used(reliability, "reliability.") if reliability else ()
+    values = {each.field: each.value for each in used}
+    return {name: value for name, field in _FIELDS.items() if isinstance(value := values.get(field), float)}
+
+
+def _assumed_planning(request: RunRequest) -> Iterator[float]:
+    """The planning of a rank, where its range is open: nobody stated it, nor whether plans are cached."""
+    if request.inputs.checkpoint.cached_plans is not None:
+        return
+    for each in run_assumptions(request.workload, request.inputs):
+        if each.field == PLANNING and isinstance(each.value, float):
+            yield each.value

@@ -1,1 +1,0 @@
-"""From targets to the rates and the interval that together meet them: the inverse of the evaluation."""

@@ -1,1 +1,0 @@
-"""How long a restart takes, by strategy."""

@@ -1,0 +1,203 @@
+"""The `simulation` answer: the goodput by formula beside that of a Monte Carlo of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sizing.errors import InvalidInput
+from sizing.run.checkpoint import ROUNDING
+from sizing.run.evaluation import RunFigures
+from sizing.run.failure_process import FailureProcess, Shares
+from sizing.run.levels import Level
+from sizing.run.monte_carlo import SimulatedRuns, simulate, simulate_groups
+from sizing.strict_model import StrictModel
+from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
+
+MAX_FAILURES = 200_000_000
+"""Half a minute of one core, at 0.11 us each."""
+NUM_BINS = 12
+"""Rows of a table that show the shape of 10,000 runs."""
+
+
+class SimulationRequest(StrictModel):
+    """How many runs to simulate, how long at least, and the seed of their failures."""
+
+    num_runs: Annotated[int, Field(ge=100, le=1_000_000)] = Field(
+        10_000, description="How many times the run is simulated, each with failures of its own."
+    )
+    run_seconds: PositiveSeconds = Field(
+        30.0 * SECONDS_PER_DAY,
+        description="Min seconds that each run lasts; it ends with the first recovery after that.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
+        1, description="Start of the random numbers; equal seeds give equal answers."
+    )
+
+
+class Bin(StrictModel):
+    """Runs whose goodput lies between two fractions."""
+
+    from_fraction: float = Field(description="Goodput at the lower edge, as a fraction; included.")
+    to_fraction: float = Field(description="Goodput at the upper edge, as a fraction; included in the last bin only.")
+    num_runs: int = Field(description="Simulated runs whose goodput lies between the edges.")
+
+
+class SimulationReport(StrictModel):
+    """What the runs did, and what the formula says."""
+
+    num_runs: int = Field(description="How many times the run was simulated.")
+    run_seconds: float = Field(description="Min seconds that each run lasted.")
+    seed: int = Field(description="Start of the random numbers.")
+    mtbf_seconds: float = Field(description="Mean seconds between failures of the whole job (MTBF).")
+    mean_failures: float = Field(description="Mean number of failures that strike one run.")
+    mean_restores: float = Field(
+        description="Mean number of interruptions of one run, preemptions included, after which it reads the main "
+        "storage."
+    )
+    goodput_fraction: float = Field(
+        description="Fraction of the time that was useful work (goodput, ETTR), over all runs together."
+    )
+    standard_error_fraction: float = Field(description="Standard error of goodput_fraction, as a fraction of the time.")
+    formula_goodput_fraction: float = Field(
+        description="Goodput by the formula for the same intervals, as a fraction of the time."
+    )
+    difference_in_standard_errors: float = Field(
+        description="Simulated goodput less the formula's, in standard errors; within 3 they agree."
+    )
+    shares: Shares = Field(description="Where the wall time of all runs together went.")
+    formula_shares: Shares = Field(description="Where the wall time goes by the formula, for the same intervals.")
+    p5_goodput_fraction: float = Field(
+        description="Goodput that 5 in 100 runs stay below, as a fraction of their time."
+    )
+    p50_goodput_fraction: float = Field(description="Goodput of the median run, as a fraction of its time.")
+    p95_goodput_fraction: float = Field(
+        description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
+    )
+    histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
+    leaves_out_restore: bool = Field(
+        False,
+        description="Whether recoveries go without the time of a restore, which is not known: goodput is at most that.",
+    )
+    notes: list[str] = Field(
+        description="Where the simulated run differs from the one asked for, such as a lengthened interval."
+    )
+
+
+def simulation_report(
+    run: RunFigures, request: SimulationRequest, *, progress: Callable[[float], None] | None = None
+) -> SimulationReport:
+    """Simulate the run of one answer.
+
+    Raises InvalidInput where write times or failures are not known, or where the failures are too many.
+    """
+    process, mtbf = failure_process_to_simulate(run, request), run.report.interval.mtbf_seconds or 0.0
+    runs = _simulate(process, request, progress)
+    formula = float(process.goodput_fraction)
+    low, median, high = np.quantile(runs.run_goodput_fractions, (0.05, 0.5, 0.95))
+    error = runs.standard_error_fraction
+    counts, edges = np.histogram(runs.run_goodput_fractions, bins=NUM_BINS)
+    return SimulationReport(
+        num_runs=request.num_runs,
+        run_seconds=request.run_seconds,
+        seed=request.seed,
+        mtbf_seconds=mtbf,
+        mean_failures=float(runs.num_failures.mean()),
+        mean_restores=float(runs.num_by_level[list(process.main_levels)].sum(axis=0).mean()),
+        goodput_fraction=runs.goodput_fraction,
+        standard_error_fraction=error,
+        formula_goodput_fraction=formula,
+        difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
+        shares=runs.shares,
+        formula_shares=process.shares,
+        p5_goodput_fraction=float(low),
+        p50_goodput_fraction=float(median),
+        p95_goodput_fraction=float(high),
+        histogram=[
+            Bin(from_fraction=float(start), to_fraction=float(end), num_runs=int(count))
+            for start, end, count in zip(edges, edges[1:], counts, strict=False)
+        ],
+        leaves_out_restore=run.report.interval.leaves_out_restore,
+        notes=list(_notes(run)),
+    )
+
+
+def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
+    """The levels with each interval lengthened to a whole multiple of that of the level before.
+
+    Only behind a tier that is held up by its own drain they are not so already.
+    """
+    whole = [levels[0]]
+    for level in levels[1:]:
+        before = float(whole[-1].interval_seconds)
+        multiple = np.ceil(float(level.interval_seconds) / before * (1 - ROUNDING))
+        whole.append(replace(level, interval_seconds=float(multiple) * before))
+    return whole
+
+
+def failure_process_to_simulate(run: RunFigures, request: SimulationRequest) -> FailureProcess:
+    """The failure process of the run, with intervals that are whole multiples. Raises as `simulation_report`."""
+    if run.process is None:
+        has_write_rate = run.report.write is not None
+        raise InvalidInput.of(
+            "the scenario",
+            f"must have a {'failure rate' if has_write_rate else 'write bandwidth'} to be simulated",
+            value=None,
+            remedy="give reliability.mtbf_seconds or reliability.failures_per_node_day"
+            if has_write_rate
+            else "give storage.profile.write_bytes_per_second or a storage",
+        )
+    failures = request.num_runs * (request.run_seconds / float(run.process.mtbf_seconds) + 1)
+    if failures > MAX_FAILURES:
+        raise InvalidInput.of(
+            "the simulation",
+            f"must have at most {MAX_FAILURES:,} failures in all runs",
+            value=f"about {failures:,.0f}",
+            remedy="lower num_runs or run_seconds",
+        )
+    return replace(run.process, levels=with_whole_multiples(run.process.levels))
+
+
+def _simulate(
+    process: FailureProcess, request: SimulationRequest, progress: Callable[[float], None] | None
+) -> SimulatedRuns:
+    """Runs with what lacks of their nodes: the groups of a run that shrinks, or all of them."""
+    if process.groups is not None:
+        return simulate_groups(
+            process,
+            process.groups,
+            run_seconds=request.run_seconds,
+            num_runs=request.num_runs,
+            seed=request.seed,
+            progress=progress,
+        )
+    lacks = process.pool is not None or process.preempted_levels
+    return simulate(
+        process.levels,
+        mtbf_seconds=float(process.mtbf_seconds),
+        run_seconds=request.run_seconds,
+        num_runs=request.num_runs,
+        seed=request.seed,
+        outages_of=process if lacks else None,
+        progress=progress,
+    )
+
+
+def _notes(run: RunFigures) -> Iterator[str]:
+    """Say where the simulated run differs from the one asked for."""
+    if run.report.interval.leaves_out_restore:
+        yield (
+            "No read bandwidth given: recoveries leave out the restore, so goodput is at most that. "
+            "Give it or reliability.restart_seconds"
+        )
+    for level, simulated in zip(run.levels, with_whole_multiples(run.levels), strict=True):
+        given, effective = float(level.given_interval_seconds), float(simulated.interval_seconds)
+        if effective > given * (1 + ROUNDING):
+            yield (
+                f"The interval of {seconds_text(given)} was raised to {seconds_text(effective)}, as saves must drain "
+                "before the next ones"
+            )

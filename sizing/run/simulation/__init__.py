@@ -1,1 +1,0 @@
-"""The same run played many times with random failures, beside the formula."""

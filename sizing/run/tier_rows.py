@@ -1,0 +1,198 @@
+"""The `tiers` block of the report: what each tier takes, survives and holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from sizing.layout.formats import Mode
+from sizing.run.checkpoint import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
+from sizing.run.failure_process import FailureProcess
+from sizing.run.failures import LossDomain
+from sizing.run.figures import Figures
+from sizing.run.levels import Level, overhead_fraction
+from sizing.run.tiers import TierLevel
+from sizing.run.workload import CheckpointWorkload
+from sizing.storage.transfer import Numbers
+from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_DAY, decimal_bytes_text, seconds_text
+
+
+class TierRow(Figures):
+    """One tier of the report, or the main storage, which recovers whatever the tiers in front of it do not."""
+
+    kind: TierKind | Literal["storage"] = Field(
+        description="Kind of the tier; storage is the main one, which recovers what no tier in front of it does."
+    )
+    mode: Mode = Field(description="How training waits for a save to it.")
+    interval_seconds: float = Field(
+        description="Seconds from the start of one save to it to the start of the next, as asked for."
+    )
+    effective_interval_seconds: float = Field(
+        description="Seconds between starts that are possible, longer when a save has not drained by then."
+    )
+    optimal_interval_seconds: float | None = Field(
+        description="Seconds between starts that maximize goodput, to first order. "
+        "Null without reliability, and for an object store behind the main storage."
+    )
+    stall_seconds: float = Field(description="Seconds for which training waits in each save to it.")
+    drain_seconds: float = Field(description="Seconds for which each save to it goes on in the background.")
+    overhead_fraction: float = Field(
+        description="Fraction of the time for which saves to it stall training: stall / effective interval."
+    )
+    restore_seconds: float | None = Field(
+        description="Seconds to read a checkpoint back from it, exchange included. Null without a read rate."
+    )
+    recovery_seconds: float | None = Field(
+        description="Seconds from a failure until training goes on from it (RTO). "
+        "Null without reliability, and for an object store behind the main storage."
+    )
+    rework_seconds: float = Field(
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain. "
+        "Drains that other failures have ended before add to it."
+    )
+    replicas: int = Field(description="Copies of each checkpoint in it.")
+    loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
+    recovered_fraction: float | None = Field(
+        description="Fraction of all failures that its copies survive. "
+        "Null without reliability, and for an object store behind the main storage."
+    )
+    used_fraction: float | None = Field(
+        description="Fraction of all failures that are recovered from it, as no faster tier survives them. "
+        "Null without reliability, and for an object store behind the main storage."
+    )
+    restores_per_day: float | None = Field(
+        description="Mean restores from it per day of wall time. One that a further failure breaks off counts again. "
+        "Null without reliability, and for an object store behind the main storage."
+    )
+    saves_per_day: float | None = Field(description="Mean saves to it per day of wall time. Null without reliability.")
+    mean_bytes_per_second: float = Field(
+        description="Mean write rate of the saves to it over time, in bytes per second: "
+        "written bytes x replicas / effective interval."
+    )
+    stored_bytes: float = Field(
+        description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
+    )
+    node_bytes: float | None = Field(
+        description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
+    )
+    capacity_bytes: float | None = Field(
+        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Null when unknown."
+    )
+    fits: bool | None = Field(description="Whether it can hold them. Null when its capacity is unknown.")
+    cost: float | None = Field(
+        description="Price of what it stores, in the currency of cost_per_terabyte. Null without that price."
+    )
+
+
+def tier_rows(
+    tiers: Sequence[TierLevel],
+    *,
+    best: Sequence[Level],
+    process: FailureProcess | None,
+    workload: CheckpointWorkload,
+    main_stored_bytes: Numbers,
+) -> list[TierRow]:
+    """A row per tier, where there is one beside the main storage.
+
+    `best` are the tiers up to the main storage at their best intervals, none without a failure `process`.
+    """
+    if len(tiers) == 1:
+        return []
+    restores = process.restores_per_second(len(best)) if process else []
+    recovered = itertools.accumulate(level.used_fraction for level in tiers)
+    return [
+        _row(
+            level,
+            recovered_fraction=recovered_fraction,
+            best_interval_seconds=best_level.interval_seconds if best_level else None,
+            restores_per_second=restores_per_second,
+            process=process,
+            workload=workload if level.kind in ("storage", ARCHIVE) else workload.unreduced,
+            main_stored_bytes=main_stored_bytes,
+        )
+        for level, recovered_fraction, best_level, restores_per_second in itertools.zip_longest(
+            tiers, recovered, best, restores
+        )
+    ]
+
+
+def _row(
+    level: TierLevel,
+    *,
+    recovered_fraction: Numbers,
+    best_interval_seconds: Numbers | None,
+    restores_per_second: Numbers | None,
+    process: FailureProcess | None,
+    workload: CheckpointWorkload,
+    main_stored_bytes: Numbers,
+) -> TierRow:
+    tier, period = level.tier, level.interval_seconds
+    recovers = process is not None and level.kind != ARCHIVE
+    written = workload.written_bytes * level.num_copies
+    stored = written * (tier.keep + 1) if tier else main_stored_bytes
+    node_bytes = stored / workload.written_bytes * workload.max_node_bytes if level.kind in NODE_KINDS else None
+    capacity = _capacity_bytes(tier, workload)
+    price = tier.cost_per_terabyte if tier else None
+    saves_per_day: Numbers | None = None
+    if process:
+        # In front of the main storage also work that is done again is saved.
+        is_in_front = level.kind not in ("storage", ARCHIVE)
+        saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
+        saves_per_day = saving_fraction * SECONDS_PER_DAY / period
+    return TierRow.of(
+        kind=level.kind,
+        mode=level.mode,
+        interval_seconds=level.given_interval_seconds,
+        effective_interval_seconds=period,
+        optimal_interval_seconds=best_interval_seconds,
+        stall_seconds=level.stall_seconds,
+        drain_seconds=level.drain_seconds,
+        overhead_fraction=overhead_fraction(level.stall_seconds, interval_seconds=period),
+        restore_seconds=level.read_seconds,
+        recovery_seconds=level.recovery_seconds if recovers else None,
+        rework_seconds=period / 2 + level.drain_seconds,
+        replicas=level.num_copies,
+        loss_domain=level.domain,
+        recovered_fraction=recovered_fraction if recovers else None,
+        used_fraction=level.used_fraction if recovers else None,
+        restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
+        saves_per_day=saves_per_day,
+        mean_bytes_per_second=written / period,
+        stored_bytes=stored,
+        node_bytes=node_bytes,
+        capacity_bytes=capacity,
+        fits=None if capacity is None else np.less_equal(stored if node_bytes is None else node_bytes, capacity),
+        cost=None if price is None else stored / BYTES_PER_TERABYTE * price,
+    )
+
+
+def _capacity_bytes(tier: Tier | None, workload: CheckpointWorkload) -> int | None:
+    if tier is None:
+        return None
+    if tier.capacity_bytes is not None:
+        return tier.capacity_bytes
+    if tier.kind in MEMORY_KINDS:
+        return workload.node.host_memory_bytes
+    return workload.node.local_nvme_bytes if tier.kind == "local-nvme" else None
+
+
+def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
+    """Warn of tiers that cannot keep up, do not fit, or recover nothing."""
+    for row in rows:
+        if row.kind != "storage" and row.effective_interval_seconds > row.interval_seconds:
+            yield (
+                f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
+                f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
+            )
+        if row.fits is False:
+            held, where = (row.stored_bytes, "") if row.node_bytes is None else (row.node_bytes, " on the fullest node")
+            yield (
+                f"The {row.kind} tier must hold {decimal_bytes_text(held)}{where}, and its capacity is "
+                f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
+            )
+        if row.kind not in ("storage", ARCHIVE) and row.used_fraction == 0:
+            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"

@@ -1,0 +1,98 @@
+"""The user's files: scenarios, storage profiles and benchmark results, as JSON or YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from sizing.documents import parse_json, parse_yaml
+from sizing.errors import UnreadableFile, explain
+from sizing.storage.calibration import Calibration
+from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.profile import StorageProfile, profile_of
+from sizing.units import binary_bytes_text, parse_bytes
+
+MAX_FILE_BYTES: int = parse_bytes("64 MiB")
+"""A calibration of 10,000 points takes some megabytes. More is a mistake, such as a checkpoint's path, and fills
+memory."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read the object in a JSON or YAML file; the name's ending says which, JSON where it does not.
+
+    Raises UnreadableFile where there is no such file or it holds no object.
+    """
+    text = read_text(path)
+    parse: Callable[[str], Any] = parse_yaml if path.suffix in (".yaml", ".yml") else parse_json
+    try:
+        document = parse(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableFile(f"{path} cannot be parsed: {reason}.") from None
+    if not isinstance(document, dict):
+        raise UnreadableFile(f"{path} must hold an object with named fields, found {type(document).__name__}.")
+    return document
+
+
+def read_storage_profile(path: Path) -> StorageProfile:
+    """Read the storage profile in a file: a profile itself, or that of a benchmark result or of a calibration.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    storage = _read_profile_or_calibration(path)
+    return storage.profile if isinstance(storage, Calibration) else storage
+
+
+def read_storage(path: Path) -> dict[str, Any]:
+    """Read a file as the `storage` block of a scenario.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    storage = _read_profile_or_calibration(path)
+    kind = "calibration" if isinstance(storage, Calibration) else "profile"
+    return {kind: storage.model_dump(mode="json", exclude_none=True)}
+
+
+def _read_profile_or_calibration(path: Path) -> StorageProfile | Calibration:
+    document = read_document(path)
+    if "measurements" in document:
+        return profile_of(_validate(BenchmarkResult, document))
+    if "run_ids" in document:
+        return _validate(Calibration, document)
+    return _validate(StorageProfile, document)
+
+
+def read_result(path: Path) -> BenchmarkResult:
+    """Read the benchmark result in a file.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    return _validate(BenchmarkResult, read_document(path))
+
+
+def _validate(model: type[_Model], document: dict[str, Any]) -> _Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise explain(error, model) from None
+
+
+def read_text(path: Path) -> str:
+    """Read a file of text. Raises UnreadableFile where there is none, it is too large or it is no text."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(f"{path} cannot be read ({error.strerror}): check the name and permissions.") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise UnreadableFile(f"{path} is larger than {binary_bytes_text(MAX_FILE_BYTES)}: give a smaller file.")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None

@@ -1,1 +1,0 @@
-"""Compressed gradients: what ranks send, keep and save."""

@@ -1,0 +1,294 @@
+"""Search for what fits: the memory of a model under any degrees, and the nearest layout that fits."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, get_args
+
+from sizing.cluster import ResolvedNode
+from sizing.errors import InvalidInput
+from sizing.layout import Parallelism
+from sizing.layout.degrees import DegreeSearch, degrees_text
+from sizing.layout.formats import CheckpointFormat, formats_of
+from sizing.layout.holders import HolderClass, holder_classes
+from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, Sharding, has_distributed_optimizer, zero_stage_of
+from sizing.layout.stages import stage_spans
+from sizing.layout.trained_model import resolved_model, trained_inventory
+from sizing.model import Model, ResolvedModel
+from sizing.state import Training
+from sizing.state.training import Recomputation
+from sizing.training.execution import value_bytes
+from sizing.training.memory.activations import uncounted_activations
+from sizing.training.memory.gpu_memory import GpuMemory, gpu_memory
+from sizing.training.memory.in_flight import Gathered, gathered_by_fsdp, gathered_by_zero3
+from sizing.training.memory.state import StateRule, state_bytes_off_gpu
+from sizing.training.time.work import model_work
+from sizing.units import decimal_bytes_text, percent_text
+
+RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
+"""Recomputations from the max memory to the min."""
+
+_REPLICAS: dict[str, Any] = {"context": 1, "data": 1, "shard_group": None, "zero_stage": None}
+"""Degrees that say how many ranks hold a tensor, not which ranks of a replica do."""
+
+HEADROOM_FRACTION = 0.1
+"""Share of a GPU's memory that is kept for what is not counted, where no other is asked for."""
+
+
+class MemoryQuestion:
+    """Memory question: what a GPU holds of a model under any degrees, for given training, format and node."""
+
+    def __init__(self, model: Model, training: Training, *, saved_as: CheckpointFormat, node: ResolvedNode) -> None:
+        self.training = training
+        self.saved_as = saved_as
+        self.node = node
+        self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
+        self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor)))
+        self._known_holders: dict[tuple[Parallelism, bool], Sequence[HolderClass]] = {}
+
+    def model(self, *, tensor: int) -> ResolvedModel:
+        """Return the model as this many tensor ranks hold it."""
+        return self._resolved(tensor)
+
+    def with_distributed_optimizer(self) -> MemoryQuestion:
+        """Return the same question with the optimizer divided over the replicas."""
+        other = copy.copy(self)
+        other.training = self.training.model_copy(update={"distributed_optimizer": True})
+        return other
+
+    def sharding(self, parallelism: Parallelism) -> Sharding:
+        """Return how replicas divide the state."""
+        return self.saved_as.sharding(self.training, parallelism)
+
+    def memory(
+        self, parallelism: Parallelism, *, room_bytes: float, recomputations: Sequence[Recomputation]
+    ) -> GpuMemory:
+        """Return the memory with the first recomputation that fits the room, or with the last one if none fits.
+
+        Raises InvalidInput where batch and degrees do not go together.
+        """
+        *_, memory = self.try_each(parallelism, room_bytes=room_bytes, recomputations=recomputations)
+        return memory
+
+    def try_each(
+        self,
+        parallelism: Parallelism,
+        *,
+        room_bytes: float,
+        recomputations: Sequence[Recomputation],
+        training: Training | None = None,
+    ) -> Iterator[GpuMemory]:
+        """Yield the memory with one recomputation after another, until one fits the room.
+
+        `training`: another batch or schedule than the question's.
+        Raises InvalidInput where batch and degrees do not go together.
+        """
+        memory_of = self.memories(parallelism)
+        for recomputation in recomputations:
+            memory = memory_of((training or self.training).model_copy(update={"recomputation": recomputation}))
+            yield memory
+            if memory.needed_bytes <= room_bytes:
+                break
+
+    def memories(self, parallelism: Parallelism) -> Callable[[Training], GpuMemory]:
+        """Return a function from training to GPU memory. What the degrees alone decide is computed once.
+
+        The function raises InvalidInput where batch and degrees do not go together.
+        """
+        sharding = self.sharding(parallelism)
+
+        def memory_of(training: Training) -> GpuMemory:
+            return gpu_memory(
+                training,
+                parallelism,
+                holders=self._holders(parallelism, training),
+                sharding=sharding,
+                model=self.model(tensor=parallelism.tensor),
+                node=self.node,
+                work=self._work(parallelism.tensor),
+            )
+
+        return memory_of
+
+    def host_state_bytes(self, parallelism: Parallelism, training: Training, *, place: str) -> float:
+        """Return the bytes of state that the fullest rank keeps in a place off its GPU."""
+        holders, rule = self._holders(parallelism, training), StateRule.of(training, self.sharding(parallelism))
+        return state_bytes_off_gpu(training, parallelism, place=place, holders=holders, rule=rule)
+
+    def _holders(self, parallelism: Parallelism, training: Training) -> Sequence[HolderClass]:
+        is_folded = training.folds_pipeline
+        key = parallelism.model_copy(update=_REPLICAS), is_folded
+        if key not in self._known_holders:
+            model = self.model(tensor=parallelism.tensor)
+            inventory = trained_inventory(model.inventory, training)
+            spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
+            self._known_holders[key] = holder_classes(spans, parallelism, ())
+        return self._known_holders[key]
+
+    def gathered(self, parallelism: Parallelism) -> Gathered | None:
+        """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks.
+
+        What the stages of a pipeline keep gathered is counted in their memory.
+        """
+        inventory, w = self.model(tensor=parallelism.tensor).inventory, value_bytes(self.training)
+        match self.sharding(parallelism).gathers:
+            case "layers":
+                return gathered_by_fsdp(inventory, parallelism, value_bytes=w)
+            case "modules":
+                return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
+            case "stages" | "nothing":
+                return None
+
+    def remedies(self, num_gpus: int) -> str:
+        """Suggest in words how a GPU would hold less than under any degrees on these GPUs."""
+        per_node = self.node.spec.gpus_per_node
+        more = "Use more GPUs" + (f" in whole nodes of {per_node}" if num_gpus % per_node else "")
+        return more + (", a smaller micro_batch_size" if (self.training.micro_batch_size or 1) > 1 else "")
+
+
+MAX_TRIED = 100
+"""Degrees near the given ones. An answer must not take long; the layout search tries all."""
+
+_EXPERT_FACTORS = (1, 2, 4, 8)
+"""Factors by which more expert ranks are tried: the usual powers of two of a node."""
+
+
+class CannotRun(NamedTuple):
+    """Reason why a layout cannot run, without a full stop, and remedies as sentences."""
+
+    because: str
+    remedy: str
+    is_sure: bool = True
+    """Whether it cannot; it may where only the headroom is missing."""
+
+    @property
+    def sentence(self) -> str:
+        """A warning with the reason and the remedy."""
+        return f"{self.because}: this layout {'cannot' if self.is_sure else 'may not'} run. {self.remedy}"
+
+
+def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
+    """Warn about the memory of a layout, beside what `cannot_run` says.
+
+    Gathered weights may not fit where no batch says what else is held.
+    """
+    if question.training.micro_batch_size is not None and memory.total_bytes is None:
+        yield from filter(None, [uncounted_activations(question.model(tensor=given.tensor))])
+    gathered = question.gathered(given) if memory.runs is not False and memory.total_bytes is None else None
+    capacity = memory.gpu_memory_bytes or math.inf
+    if gathered is not None and memory.needed_bytes + gathered.num_bytes > capacity:
+        needed = decimal_bytes_text(memory.needed_bytes + gathered.num_bytes)
+        yield (
+            f"{gathered.text}, {decimal_bytes_text(gathered.num_bytes)} that are not counted. With them the fullest "
+            f"GPU needs {needed} of {decimal_bytes_text(capacity)}: this layout may not run"
+        )
+    offload = question.training.offload
+    is_on_drives = offload is not None and "nvme" in (offload.optimizer, offload.weights)
+    lacks_rate = is_on_drives and offload is not None and offload.nvme_bytes_per_second is None
+    if memory.step is None and memory.num_microbatches is not None and lacks_rate:
+        yield "Time of a step not computed: state lies on NVMe drives. Give training.offload.nvme_bytes_per_second"
+
+
+def cannot_run(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> CannotRun | None:
+    """Explain why the layout cannot run and what could; None where it may run or the GPU's memory is unknown."""
+    if memory.runs is not False:
+        return None
+    needs = "Training state needs" if memory.total_bytes is None else "Training state and activations need"
+    needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
+    room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
+    stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
+    remedies = ". ".join(
+        (
+            *_suggest_distributed_optimizer(question, given, room_bytes=room_bytes, recomputations=stronger),
+            _describe_nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
+        )
+    )
+    return CannotRun(f"{needs} {needed} on the fullest GPU, which has {capacity}", remedies)
+
+
+def _suggest_distributed_optimizer(
+    question: MemoryQuestion, given: Parallelism, *, room_bytes: int, recomputations: Sequence[Recomputation]
+) -> Iterator[str]:
+    """Suggest to divide the optimizer over the replicas, where the framework can and that is enough."""
+    takes = "distributed_optimizer"
+    able = [each for each in formats_of(question.training.framework) if takes in each.takes]
+    if not able or has_distributed_optimizer(question.training) or given.num_replicas == 1:
+        return
+    divided = question.with_distributed_optimizer()
+    memory = divided.memory(given, room_bytes=room_bytes, recomputations=recomputations)
+    if memory.needed_bytes <= room_bytes:
+        names = " or ".join(each.name for each in able)
+        in_format = "" if takes in question.saved_as.takes else f" and checkpoint.format {names}"
+        recomputed = f" and recomputation {memory.recomputation}" if memory.recomputation else ""
+        yield (
+            f"With training.distributed_optimizer true{in_format}{recomputed} it needs "
+            f"{decimal_bytes_text(memory.needed_bytes)}"
+        )
+
+
+def _describe_nearest(
+    memory: GpuMemory,
+    question: MemoryQuestion,
+    given: Parallelism,
+    *,
+    room_bytes: int,
+    recomputations: Sequence[Recomputation],
+) -> str:
+    """Describe the nearest layout that runs with the layout search's headroom free."""
+    lowest: tuple[int, str] | None = None
+    for parallelism in itertools.chain([given], _sort_by_distance(question, given)):
+        try:
+            tried = question.memory(parallelism, room_bytes=room_bytes, recomputations=recomputations)
+        except InvalidInput:
+            continue
+        words = degrees_text(parallelism)
+        if tried.recomputation is not None:
+            words += f" and recomputation {tried.recomputation}"
+        if tried.needed_bytes <= room_bytes:
+            return f"The nearest layout that fits is {words}: {decimal_bytes_text(tried.needed_bytes)}"
+        if lowest is None or tried.needed_bytes < lowest[0]:
+            lowest = tried.needed_bytes, words
+    needed, words = lowest or (memory.needed_bytes, degrees_text(given))
+    nearest = f"the nearest, {words}, needs {decimal_bytes_text(needed)}"
+    return (
+        f"No degrees tried on these GPUs fit with {percent_text(HEADROOM_FRACTION)} headroom; {nearest}. "
+        f"{question.remedies(given.num_gpus)}, or run ckpt-size layouts"
+    )
+
+
+def _sort_by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Parallelism]:
+    """Yield degrees on the same GPUs, the fewest doublings and halvings first. What is sharded stays sharded.
+
+    A stage of ZeRO counts as a doubling; of equally near degrees those with fewer pipeline stages come first.
+    """
+    takes_zero = "zero_stage" in question.saved_as.takes
+    num_experts = question.model(tensor=given.tensor).num_experts or given.expert
+    expert_degrees = (given.expert * factor for factor in _EXPERT_FACTORS)
+    search = DegreeSearch(
+        model=question.model(tensor=given.tensor),
+        training=question.training,
+        saved_as=question.saved_as,
+        given=given.model_copy(update={"shard_group": None}),
+        num_gpus=given.num_gpus,
+        num_linked_gpus=question.node.spec.num_linked_gpus,
+        contexts=(given.context,),
+        experts=[degree for degree in expert_degrees if num_experts % degree == 0],
+        zero_stages=range(zero_stage_of(given), ZERO_STAGE_OF_WEIGHTS + 1) if takes_zero else (),
+        shard_groups=given.shard_group is not None,
+    )
+    before = {"tensor": given.tensor, "pipeline": given.pipeline, "expert": given.expert, "group": given.shard_ranks}
+
+    def distance(degrees: dict[str, int]) -> tuple[float, int]:
+        after = degrees | {"group": degrees.get("shard_group", given.shard_ranks)}
+        num_doublings = sum(abs(math.log2(after[name] / before[name])) for name in before)
+        return num_doublings + degrees.get("zero_stage", 0), degrees["pipeline"]
+
+    for degrees in heapq.nsmallest(MAX_TRIED, search.combinations(), key=distance):
+        with contextlib.suppress(InvalidInput):
+            yield search.fitting(degrees)

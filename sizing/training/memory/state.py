@@ -1,0 +1,300 @@
+"""Training state of a rank: its bytes on the GPU and off it, and the traffic between GPU and host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS, resident_parts
+from sizing.frameworks.framework import HostGradients
+from sizing.layout import Parallelism
+from sizing.layout.holders import Content, HolderClass
+from sizing.layout.sharding import (
+    ZERO_STAGE_OF_GRADIENTS,
+    ZERO_STAGE_OF_OPTIMIZER,
+    ZERO_STAGE_OF_WEIGHTS,
+    Sharding,
+    has_distributed_optimizer,
+    zero_stage_of,
+)
+from sizing.state import Training
+from sizing.state.offload import Offload, Place
+from sizing.state.saved_state import PartName
+from sizing.state.training import FrameworkName
+from sizing.training.execution import value_bytes
+from sizing.training.time.links import HostTraffic
+
+FP32_BYTES = 4
+"""Bytes of a gradient that an optimizer on the host takes. Source: `offload` of each framework."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnGpu:
+    """Share of each part of the state that stays on the GPU; 1 for every part without offload."""
+
+    weights: float = 1.0
+    gradients: float = 1.0
+    optimizer: float = 1.0
+
+
+def on_gpu(training: Training, parallelism: Parallelism) -> OnGpu:
+    """Return the share of each part of the state that stays on the GPU, as `training.offload` says.
+
+    Raises InvalidInput where the framework cannot keep a part in the place asked for.
+    """
+    offload = training.offload
+    if offload is None:
+        return OnGpu()
+    check_offload(offload, training, parallelism)
+    optimizer = 1.0 if offload.optimizer == "none" else 1.0 - offload.optimizer_fraction
+    return OnGpu(
+        weights=1.0 if offload.weights == "none" else 0.0,
+        gradients=optimizer if _gradients_leave(training, parallelism) else 1.0,
+        optimizer=optimizer,
+    )
+
+
+def saved_off_gpu(training: Training) -> dict[PartName, float]:
+    """Return the share of each saved part that already lies in host memory or on NVMe drives when a save begins."""
+    offload = training.offload
+    if offload is None:
+        return {}
+    optimizer = 0.0 if offload.optimizer == "none" else offload.optimizer_fraction
+    weights = 0.0 if offload.weights == "none" else 1.0
+    return {"master": optimizer, "moments": optimizer, "weights": weights}
+
+
+def host_gradient_bytes(framework: FrameworkName, *, computed_bytes: float) -> float:
+    """Return the bytes per parameter of the gradients that an optimizer off the GPU keeps beside it.
+
+    Args: `computed_bytes` per parameter of those that the backward pass computes.
+    Source: `offload` of each framework.
+
+    >>> [host_gradient_bytes(framework, computed_bytes=2.0) for framework in ("deepspeed", "fsdp2", "maxtext")]
+    [4.0, 2.0, 0.0]
+    """
+    kept: dict[HostGradients, float] = {"none": 0.0, "as computed": computed_bytes, "fp32": float(FP32_BYTES)}
+    return kept[FRAMEWORKS[framework].offload.host_gradients]
+
+
+def _gradients_leave(training: Training, parallelism: Parallelism) -> bool:
+    """Tell whether reduced gradients leave the GPU: only sharded ones that no pipeline stage accumulates whole."""
+    framework = FRAMEWORKS[training.framework]
+    if not framework.offload.gradients_leave:
+        return False
+    if framework.shards == "zero":
+        return zero_stage_of(parallelism) >= ZERO_STAGE_OF_GRADIENTS
+    return parallelism.pipeline == 1
+
+
+def check_offload(offload: Offload, training: Training, parallelism: Parallelism) -> None:
+    """Raise InvalidInput where the framework cannot keep a part in the place asked for."""
+    rule = FRAMEWORKS[training.framework].offload
+    _check_place("optimizer", offload.optimizer, rule.optimizer, training.framework)
+    _check_place("weights", offload.weights, rule.weights, training.framework)
+    if offload.optimizer_fraction < 1 and not rule.takes_fraction:
+        frameworks = ", ".join(sorted(name for name, each in FRAMEWORKS.items() if each.offload.takes_fraction))
+        raise InvalidInput.of(
+            "training.offload.optimizer_fraction",
+            f"must be 1 with framework {training.framework}, which offloads all of it; {frameworks} take less",
+            value=offload.optimizer_fraction,
+            remedy="remove it",
+        )
+    if rule.is_joint and (offload.optimizer == "none") != (offload.weights == "none"):
+        raise InvalidInput.of(
+            "training.offload",
+            f"must have optimizer and weights in one place with framework {training.framework}, whose {rule.flag} "
+            "moves both",
+            value=f"optimizer {offload.optimizer}, weights {offload.weights}",
+            remedy="give host for both, or none",
+        )
+    if FRAMEWORKS[training.framework].shards == "zero":
+        _check_zero_stage(offload, zero_stage_of(parallelism))
+    needs = rule.needs_distributed_optimizer
+    if needs is not None and offload.optimizer != "none" and not has_distributed_optimizer(training):
+        raise InvalidInput.of(
+            "training.offload.optimizer",
+            f"needs training.distributed_optimizer with framework {training.framework}, as {rule.flag} goes with "
+            f"{needs}",
+            value=offload.optimizer,
+            remedy="set training.distributed_optimizer to true",
+        )
+
+
+def _check_place(part: str, place: Place, places: tuple[Place, ...], framework: FrameworkName) -> None:
+    """Raise InvalidInput where the framework does not keep a part in this place."""
+    if place != "none" and place not in places:
+        raise InvalidInput.of(
+            f"training.offload.{part}",
+            f"must be one of {', '.join(('none', *places))} with framework {framework}",
+            value=place,
+            remedy="change it or training.framework",
+        )
+
+
+def _check_zero_stage(offload: Offload, stage: int) -> None:
+    """Raise InvalidInput where the ZeRO stage is too low for the offload.
+
+    Source: DeepSpeed 0.19, runtime/zero/config.py: stage 3 alone knows parameters, NVMe and a ratio off the GPU.
+    """
+    needs_three = offload.weights != "none" or offload.optimizer == "nvme" or offload.optimizer_fraction < 1
+    least = ZERO_STAGE_OF_WEIGHTS if needs_three else ZERO_STAGE_OF_OPTIMIZER
+    if (needs_three or offload.optimizer != "none") and stage < least:
+        what = "of weights, to NVMe or of a fraction" if needs_three else "of the optimizer"
+        raise InvalidInput.of(
+            "parallelism.zero_stage",
+            f"must be {least} or more with training.offload {what} in DeepSpeed",
+            value=stage,
+            remedy=f"give zero_stage {least}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """Bytes per parameter of each part of the state, and the number of ranks that divide it.
+
+    `gathered`: bytes per parameter of the weights that a stage keeps whole beside their shard.
+    """
+
+    weights: float
+    gradients: float
+    optimizer: float
+    sharding: Sharding
+    gathered: float = 0.0
+
+    @classmethod
+    def of(cls, training: Training, sharding: Sharding) -> StateRule:
+        """Return the rule of a framework for this training and sharding."""
+        shape = (4096, 4096)  # large enough that rows and columns do not count
+        parts = resident_parts(training, copies_fp32_weights=sharding.copies_fp32_weights)
+        per_parameter = {part.name: part.tensor_bytes(shape, role="hidden-matrix") / math.prod(shape) for part in parts}
+        weights = per_parameter["weights"]
+        gradients = FRAMEWORKS[training.framework].keeps[training.precision]
+        return cls(
+            weights=weights,
+            gradients=gradients.gradient_bytes,
+            optimizer=sum(per_parameter.values()) - weights + gradients.optimizer_gradient_bytes,
+            sharding=sharding,
+            gathered=value_bytes(training) if sharding.gathers == "stages" else 0.0,
+        )
+
+    def kept(self, share: OnGpu) -> StateRule:
+        """Return the rule of what stays on the GPU with offload. Weights that a stage gathers stay."""
+        return replace(
+            self,
+            weights=self.weights * share.weights,
+            gradients=self.gradients * share.gradients,
+            optimizer=self.optimizer * share.optimizer,
+        )
+
+    def rank_bytes(self, dense: Content, expert: Content) -> float:
+        """Return the state bytes of a rank that holds these dense and expert tensors."""
+        shared = self.sharding
+        return self._bytes(
+            dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
+        ) + self._bytes(
+            expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
+        )
+
+    def version_bytes(self, dense: Content, expert: Content) -> float:
+        """Return the bytes of one more version of the trained weights on such a rank."""
+        divided = dense.trained_parameters / self.sharding.weights.dense
+        return self.weights * (divided + expert.trained_parameters / self.sharding.weights.expert)
+
+    def _bytes(self, content: Content, *, weights: int, gradients: int, optimizer: int) -> float:
+        """Return the bytes of a rank's content, each part divided over its number of ranks."""
+        return (
+            content.trained_parameters * self.optimizer / optimizer
+            + content.trained_parameters * self.gradients / gradients
+            + content.parameters * (self.weights / weights + self.gathered)
+        )
+
+
+FORWARD_AND_BACKWARD = 2
+"""Passes over the weights for one microbatch. Full recomputation adds one.
+
+Source: Rajbhandari et al. 2021, arXiv 2104.07857, section 4.1.
+"""
+
+
+def host_traffic(
+    training: Training,
+    parallelism: Parallelism,
+    *,
+    holders: Sequence[HolderClass],
+    rule: StateRule,
+    num_microbatches: int,
+    computes_again: bool,
+    activations: float = 0.0,
+) -> HostTraffic | None:
+    """Return the traffic between the fullest GPU and its host in a step; None where nothing is offloaded.
+
+    Args: `rule` of the state without offload; `activations` bytes of a step that are offloaded.
+    Weights off the GPU come in for each pass of each microbatch. An optimizer off the GPU takes the gradients, and
+    gives the weights back where those stay; one that updates on the GPU all the same comes in and goes out whole.
+    Source: Ren et al. 2021, arXiv 2101.06840, section 4.1; Rajbhandari et al. 2021, arXiv 2104.07857, section 4.1;
+    `offload` of each framework.
+    """
+    offload = training.offload
+    if offload is None:
+        return None
+    framework, share = FRAMEWORKS[training.framework].offload, on_gpu(training, parallelism)
+    share_off_gpu, has_weights = 1.0 - share.optimizer, offload.weights != "none"
+
+    def max_rank_bytes(*, weights: float = 0.0, optimizer: float = 0.0) -> float:
+        per_parameter = StateRule(weights=weights, gradients=0.0, optimizer=optimizer, sharding=rule.sharding)
+        return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)
+
+    state = max_rank_bytes(optimizer=rule.optimizer * share_off_gpu)
+    gradients_out = max_rank_bytes(optimizer=rule.gradients * share_off_gpu)
+    gradients_beside_backward = gradients_out if share.gradients < 1 else 0.0
+    weights_in = max_rank_bytes(weights=rule.weights) * num_microbatches if has_weights else 0.0
+    update_in = 0.0 if has_weights else max_rank_bytes(optimizer=rule.weights * share_off_gpu)
+    if framework.updates_on_gpu:
+        gradients_beside_backward, gradients_out, update_in = 0.0, state, state
+    weights_out = 0.0
+    if has_weights and (not share_off_gpu or framework.updates_on_gpu):
+        weights_out = max_rank_bytes(weights=rule.weights)
+    host_gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
+    bytes_on_drives = state + max_rank_bytes(optimizer=host_gradients * share_off_gpu)
+    return HostTraffic(
+        loaded=weights_in,
+        later_loads=FORWARD_AND_BACKWARD - 1 + computes_again,
+        gradients=gradients_beside_backward,
+        activations=activations,
+        update_out=gradients_out - gradients_beside_backward + weights_out,
+        update_in=update_in,
+        updated_parameters=0.0 if framework.updates_on_gpu else max_rank_bytes(optimizer=share_off_gpu),
+        drive_loaded=weights_in if offload.weights == "nvme" else 0.0,
+        drive_update=2.0 * bytes_on_drives if offload.optimizer == "nvme" else 0.0,
+    )
+
+
+def state_bytes_off_gpu(
+    training: Training, parallelism: Parallelism, *, place: str, holders: Sequence[HolderClass], rule: StateRule
+) -> float:
+    """Return the bytes of state that the fullest rank has in a place off the GPU, with gradients kept there.
+
+    Args: `rule` of the state without offload.
+    Source: `offload` of each framework; gradients that the optimizer takes are divided as it is.
+
+    >>> from sizing.report import answer
+    >>> training = {"framework": "deepspeed", "offload": {"optimizer": "host"}}
+    >>> degrees, cluster = {"data": 8, "zero_stage": 2}, {"node": "dgx-h100"}
+    >>> model = {"preset": "llama-3.1-8b"}
+    >>> report = answer({"model": model, "training": training, "parallelism": degrees, "cluster": cluster})
+    >>> report.offload.host_bytes / 8_030_261_248
+    16.0
+    """
+    offload, share = training.offload, on_gpu(training, parallelism)
+    if offload is None:
+        return 0.0
+    weights = rule.weights * (1 - share.weights) if offload.weights == place else 0.0
+    optimizer = 0.0
+    if offload.optimizer == place:
+        gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
+        optimizer = (rule.optimizer + gradients) * (1 - share.optimizer)
+    per_parameter = StateRule(weights=weights, gradients=0.0, optimizer=optimizer, sharding=rule.sharding)
+    return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)

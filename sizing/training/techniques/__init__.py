@@ -1,1 +1,0 @@
-"""Published training techniques, and what each changes."""

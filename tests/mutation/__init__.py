@@ -1,1 +1,0 @@
-"""`make mutation`: whether the tests would notice if `sizing` were wrong."""

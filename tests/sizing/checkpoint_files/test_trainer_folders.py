@@ -1,0 +1,291 @@
+"""Folders of trainers: their flags give their bytes, and what is missing, stray or saved several times is said."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sizing.checkpoint_files import contents_of
+from sizing.checkpoint_files.missing_files import missing_files
+from sizing.cli.flags import with_flags
+from sizing.cli.inspection_table import flags_text
+from sizing.errors import UnreadableFile
+from sizing.present.inspections import resume_notes
+from sizing.report import SizingReport, answer
+from tests.sizing.checkpoint_files import laid_folders
+from tests.sizing.checkpoint_files.laid_folders import bytes_of
+
+KINDS: dict[str, tuple[Callable[[Path], Path], str, int]] = {
+    "Trainer": (laid_folders.trainer, "--framework transformers", 2),
+    "Trainer, 2 ranks": (
+        lambda folder: laid_folders.trainer(folder, num_ranks=2),
+        "--framework transformers --data 2",
+        2,
+    ),
+    "accelerate, 2 ranks": (
+        lambda folder: laid_folders.accelerate(folder, num_ranks=2),
+        "--framework accelerate --data 2",
+        2,
+    ),
+    "Lightning": (
+        lambda folder: laid_folders.lightning(folder / "a.ckpt", step=2),
+        "--framework lightning",
+        1,
+    ),
+    "script": (
+        lambda folder: laid_folders.script(folder / "a.pt"),
+        "--framework ddp --precision fp32",
+        1,
+    ),
+    "ZeRO-1": (
+        lambda folder: laid_folders.deepspeed(folder, stage=1),
+        "--framework deepspeed --zero-stage 1 --data 2",
+        3,
+    ),
+    "ZeRO-1, fp32": (
+        lambda folder: laid_folders.deepspeed(folder, stage=1, dtype=torch.float32),
+        "--framework deepspeed --zero-stage 1 --precision fp32 --data 2",
+        3,
+    ),
+    "ZeRO-2": (
+        lambda folder: laid_folders.deepspeed(folder, stage=2, num_ranks=4),
+        "--framework deepspeed --zero-stage 2 --data 4",
+        5,
+    ),
+    "ZeRO-3": (
+        lambda folder: laid_folders.deepspeed(folder, stage=3),
+        "--framework deepspeed --zero-stage 3 --data 2",
+        4,
+    ),
+}
+
+
+def answered(text: str) -> SizingReport:
+    words = shlex.split(text)[1:]
+    return answer(
+        with_flags({}, {flag[2:].replace("-", "_"): value for flag, value in zip(words[::2], words[1::2], strict=True)})
+    )
+
+
+def state_bytes(path: Path) -> int:
+    """Bytes of weights and optimizer, without random states."""
+    return sum(size for part, size in contents_of(path).part_bytes.items() if part != "other")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_flags_of_a_folder_give_its_bytes_and_files(tmp_path: Path, kind: str) -> None:
+    lay, flags, num_files = KINDS[kind]
+    path = lay(tmp_path / "saved")
+    text = flags_text(contents_of(path))
+    size = bytes_of(path)
+    assert text == f"ckpt-size --parameters {laid_folders.num_parameters()} {flags} --observed-bytes {size}"
+    report = answered(text)
+    assert report.checkpoint.written_bytes == pytest.approx(size, rel=0.005)
+    assert report.checkpoint.num_files == num_files
+    tensors = state_bytes(path)
+    assert report.checkpoint.total_bytes == pytest.approx(tensors, rel=0.005), "also without what was observed"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings", "name"),
+    [
+        (torch.optim.AdamW, {}, "adam"),
+        (torch.optim.Adam, {"amsgrad": True}, "adam-amsgrad"),
+        (torch.optim.SGD, {}, "sgd"),
+        (torch.optim.SGD, {"momentum": 0.9}, "sgd-momentum"),
+        (torch.optim.RMSprop, {}, "rmsprop"),
+        (torch.optim.Adagrad, {}, "adagrad"),
+        (torch.optim.Adafactor, {}, "adafactor"),
+        (torch.optim.Adamax, {}, None),
+        (torch.optim.ASGD, {}, None),
+        (torch.optim.Rprop, {}, None),
+    ],
+)
+def test_the_optimizer_is_read_off_its_statistics_and_settings(
+    tmp_path: Path, optimizer: type[torch.optim.Optimizer], settings: dict[str, Any], name: str | None
+) -> None:
+    folder = laid_folders.trainer(tmp_path / "saved", optimizer=optimizer, **settings)
+    contents = contents_of(folder)
+    assert contents.optimizer == name
+    assert contents.is_whole
+    text = flags_text(contents)
+    assert "--framework transformers" in text
+    assert f"--observed-bytes {bytes_of(folder)}" in text
+    assert any("cannot be told" in note for note in resume_notes(contents)) == (name is None)
+    if name in ("adam", "adafactor", None):  # the default; what needs shapes; what is not known
+        assert "--optimizer" not in text
+    else:
+        assert f"--optimizer {name}" in text
+        assert answered(text).checkpoint.total_bytes == pytest.approx(state_bytes(folder), rel=0.005)
+
+
+def test_an_optimizer_that_keeps_statistics_of_matrices_takes_the_config_beside_the_weights(tmp_path: Path) -> None:
+    folder = laid_folders.trainer(tmp_path / "saved", optimizer=torch.optim.Adafactor)
+    text = flags_text(contents_of(folder), str(folder))
+    assert text.startswith(f"ckpt-size --hf-config {folder}/config.json --framework transformers")
+    assert "--optimizer adafactor" in text
+    (folder / "config.json").unlink()
+    contents = contents_of(folder)
+    assert "--parameters" in flags_text(contents, str(folder))
+    assert any(
+        "give training.optimizer adafactor, and model.preset or model.h" in note for note in resume_notes(contents)
+    )
+
+
+def eight_bits(folder: Path, *, first: int) -> None:
+    """State as bitsandbytes keeps it, in the place of Trainer's optimizer."""
+    state = {"state1": torch.zeros(first, 64, dtype=torch.uint8), "state2": torch.zeros(1, 64, dtype=torch.uint8)}
+    torch.save({"state": {0: state}, "param_groups": [{"lr": 0.1}]}, folder / "optimizer.pt")
+
+
+def test_adam_in_8_bits_takes_the_config_beside_the_weights_and_ademamix_is_not_adam(tmp_path: Path) -> None:
+    """Embeddings keep 32 bits, so shapes count. AdEMAMix keeps two first moments in one tensor."""
+    folder = laid_folders.trainer(tmp_path / "saved")
+    eight_bits(folder, first=1)
+    text = flags_text(contents_of(folder), str(folder))
+    assert text.startswith(f"ckpt-size --hf-config {folder}/config.json --framework transformers")
+    assert "--optimizer adam-8bit" in text
+    eight_bits(folder, first=2)
+    contents = contents_of(folder)
+    assert contents.optimizer is None
+    assert f"--observed-bytes {bytes_of(folder)}" in flags_text(contents)
+
+
+def test_weights_that_trainer_saves_beside_those_of_deepspeed_count_once(tmp_path: Path) -> None:
+    folder = laid_folders.trainer(tmp_path / "checkpoint-2", num_ranks=2)
+    (folder / "optimizer.pt").unlink()
+    laid_folders.deepspeed(folder / "global_step2", stage=2)
+    contents = contents_of(folder)
+    assert contents.num_parameters == laid_folders.num_parameters()
+    assert [note for note in contents.notes if "weights" in note] == [
+        "Copies of weights in several files: 4. As parameters they count once"
+    ]
+    assert flags_text(contents).startswith(
+        f"ckpt-size --parameters {laid_folders.num_parameters()} --framework deepspeed --zero-stage 2 --data 2 "
+        f"--observed-bytes {bytes_of(folder)}"
+    )
+
+
+def test_an_adapter_without_its_config_is_an_adapter_that_lacks_a_file(tmp_path: Path) -> None:
+    folder = laid_folders.trainer(tmp_path / "checkpoint-2")
+    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    contents = contents_of(folder)
+    assert (contents.is_adapter, contents.missing_files) == (True, ("adapter_config.json",))
+
+
+def test_adam_that_has_not_stepped_is_no_sgd(tmp_path: Path) -> None:
+    model = laid_folders.tiny_model()
+    torch.save(
+        {"model": model.state_dict(), "optimizer": torch.optim.AdamW(model.parameters()).state_dict()},
+        tmp_path / "a.pt",
+    )
+    contents = contents_of(tmp_path)
+    assert (contents.optimizer, contents.is_whole) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("Trainer", "optimizer.pt"),
+        ("Trainer", "model.safetensors"),
+        ("ZeRO-1", "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"),
+        ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
+        ("accelerate, 2 ranks", "random_states_0.pkl"),
+    ],
+)
+def test_a_folder_that_lacks_a_file_gives_no_bytes(tmp_path: Path, kind: str, missing: str) -> None:
+    folder = KINDS[kind][0](tmp_path / "saved")
+    (folder / missing).unlink()
+    contents = contents_of(folder)
+    assert contents.missing_files == (missing,)
+    assert "--observed-bytes" not in flags_text(contents)
+    assert any(f"{missing} is missing" in note for note in contents.notes)
+
+
+@pytest.mark.parametrize("suffix", ["tar", "jsonl", "log", "12345"])
+def test_a_stray_file_is_named_and_not_counted(tmp_path: Path, suffix: str) -> None:
+    folder = laid_folders.trainer(tmp_path / "saved")
+    size = bytes_of(folder)
+    (folder / f"stray.{suffix}").write_bytes(b"x" * 54 * size)
+    contents = contents_of(folder)
+    assert contents.disk_bytes == size
+    assert any(f"not counted: stray.{suffix}" in note for note in contents.notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        (["epoch=0-step=5.ckpt", "epoch=0-step=10.ckpt", "epoch=1-step=15.ckpt"], "epoch=1-step=15.ckpt"),
+        (["ckpt_5.pt", "ckpt_10.pt", "ckpt_15.pt"], "ckpt_15.pt"),
+        (["checkpoint_epoch_9.pth", "checkpoint_epoch_10.pth"], "checkpoint_epoch_10.pth"),
+    ],
+)
+def test_saves_in_files_of_one_folder_are_not_summed(tmp_path: Path, names: list[str], newest: str) -> None:
+    for name in names:
+        laid_folders.script(tmp_path / name)
+    laid_folders.script(tmp_path / "last.ckpt")
+    with pytest.raises(UnreadableFile, match=f"holds {len(names)} checkpoints .*last.ckpt beside them") as refused:
+        contents_of(tmp_path)
+    assert str(refused.value).endswith(f"give one of them: {tmp_path / newest}.")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["best.pt", "last.pt", "ckpt_best.pt"], ["run_5k.pth", "run_10k.pth"], ["epoch=0-step=6.ckpt", "last.ckpt"]],
+)
+def test_saves_without_a_step_in_their_names_are_known_by_their_contents(tmp_path: Path, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        os.utime(laid_folders.script(tmp_path / name), (number, number))
+    with pytest.raises(UnreadableFile, match=f"holds {len(names)} checkpoints .*: give one of them: ") as refused:
+        contents_of(tmp_path)
+    assert str(refused.value).endswith(f"{tmp_path / names[-1]}.")
+
+
+@pytest.mark.parametrize("names", [["rank0.pt", "rank1.pt"], ["0.pt", "1.pt"], ["shard-7.pt", "shard-8.pt"]])
+def test_files_of_ranks_are_one_save(tmp_path: Path, names: list[str]) -> None:
+    size = sum(bytes_of(laid_folders.script(tmp_path / name)) for name in names)
+    assert contents_of(tmp_path).disk_bytes == size
+
+
+def test_saves_in_two_files_each_are_counted_by_their_steps(tmp_path: Path) -> None:
+    for step in (5, 10):
+        for what in ("model", "optimizer"):
+            laid_folders.script(tmp_path / f"{what}_{step}.pt")
+    with pytest.raises(UnreadableFile, match=r"holds 2 checkpoints .* of its own: model_10\.pt, optimizer_10\.pt"):
+        contents_of(tmp_path)
+
+
+def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: Path) -> None:
+    for step in (5, 10, 15):
+        laid_folders.deepspeed(tmp_path / f"global_step{step}", stage=1)
+    with pytest.raises(
+        UnreadableFile, match=r"\(global_step5 to global_step15\): give one of them: .*/global_step15\."
+    ):
+        contents_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["a-00001-of-00003.safetensors", "a-00003-of-00003.safetensors"], ["a-00002-of-00003.safetensors"]),
+        (["process_0-of-2.json"], ["process_1-of-2.json"]),
+        (
+            [f"mp_rank_{t:02}_{p:03}/model_optim_rng.pt" for t, p in ((0, 0), (1, 0), (0, 1))],
+            ["mp_rank_01_001/model_optim_rng.pt"],
+        ),
+        ([f"mp_rank_{t:02}_{t:03}/model_optim_rng.pt" for t in range(2)], []),
+        (["mp_rank_00/model_optim_rng.pt", "mp_rank_02/model_optim_rng.pt"], ["mp_rank_01/model_optim_rng.pt"]),
+        (["trainer_state.json", "model.safetensors", "config.json"], []),
+        (["trainer_state.json", "pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata", "scheduler.pt"], []),
+        (["trainer_state.json", "global_step4/mp_rank_00_model_states.pt", "scheduler.pt", "rng_state.pth"], []),
+        (["model/__0_0.distcp", "model/__1_0.distcp", "random_states_0.pkl"], ["random_states_1.pkl"]),
+    ],
+)
+def test_names_say_what_is_missing(names: list[str], missing: list[str]) -> None:
+    assert [each.name for each in missing_files(names)] == missing

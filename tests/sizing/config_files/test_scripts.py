@@ -1,0 +1,70 @@
+"""Launch scripts: what is known of a command whose words come from strings, arrays and branches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.config_files.launchers import num_gpus_of
+from sizing.config_files.script import script_sources
+from sizing.config_files.source import ConfigText, Unresolved
+
+
+def _settings(text: str) -> dict[str, Any]:
+    """Return the settings of the last command of a script by name, unknown ones as the reason."""
+    sources = script_sources(ConfigText(name="train.sh", content=text))
+    settings = {name: each.value for name, each in sources[-1].settings.items()}
+    return {name: value.why if isinstance(value, Unresolved) else value for name, value in settings.items()}
+
+
+SCRIPTS = {
+    "a string with an unset variable among known flags": (
+        'ARGS=" --num-layers 8 \\\n --load ${LOAD} --bf16"\nCMD="torchrun train.py ${ARGS}  ${MORE} --lr 1"\neval $CMD',
+        {
+            "num_layers": 8,
+            "load": "is $LOAD, not set in the script",
+            "bf16": "is $MORE, not set in the script",
+            "lr": 1,
+        },
+    ),
+    "items of an array that hold a flag and its value": (
+        'ARGS=(--bf16)\nARGS+=("--fp8-format hybrid" "--margin 0")\ntorchrun train.py ${ARGS[@]}',
+        {"bf16": True, "fp8_format": "hybrid", "margin": 0},
+    ),
+    "flags of one branch": (
+        'A="--x 1"\nif [ $1 = yes ]; then\n A="$A --sequence-parallel"\nfi\ntorchrun train.py $A',
+        {"x": 1, "sequence_parallel": "differs between branches of the script"},
+    ),
+    "a script that a here-document writes": (
+        "TP=4\ncat > job.sh <<EOF\n#!/bin/bash\ntorchrun train.py --tensor $TP\nEOF\nsbatch job.sh",
+        {"tensor": 4},
+    ),
+    "arrays that another script starts": (
+        "ALL=(\n  --num-layers 8\n)\nALL+=(--tensor 2)",
+        {"num_layers": 8, "tensor": 2},
+    ),
+    "words behind a value": (
+        "torchrun train.py --lr 1 $MORE --x 2",
+        {"lr": 1, "words of $MORE": "is $MORE, not set in the script", "x": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SCRIPTS.values(), ids=SCRIPTS)
+def test_what_a_script_says_is_read_around_what_it_does_not_say(text: str, expected: dict[str, Any]) -> None:
+    assert _settings(text) == expected
+
+
+def test_a_json_that_a_script_writes_is_read_around_what_it_does_not_say() -> None:
+    text = 'cat <<EOT > ds.json\n{"zero_optimization": {"stage": $1}, "fp16": {"enabled": true}}\nEOT\n'
+    assert _settings(text) == {"zero_optimization.stage": "is $1, an argument of the script", "fp16.enabled": True}
+
+
+def test_nodes_that_a_script_does_not_say_make_its_gpus_unknown() -> None:
+    text = "torchrun --nproc_per_node 8 --nnodes {} train.py"
+    gpus = [
+        num_gpus_of(script_sources(ConfigText(name="a.sh", content=text.format(nodes)))[0].settings)
+        for nodes in ("4", "$NODES", "1:4")
+    ]
+    assert [each and each[0] for each in gpus] == [32, None, None]

@@ -1,0 +1,349 @@
+"""The first screen fits a screen, says the figures of the report, and is the same wherever the report is shown."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import math
+from functools import cache
+from html import escape
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sizing.cli.report_text import answer_text
+from sizing.field_paths import with_field
+from sizing.present.rows import FirstScreen
+from sizing.questions.answer.first_screen import first_screen
+from sizing.questions.answer.words import sections
+from sizing.questions.question import TerminalStyle
+from sizing.questions.registry import ANSWER
+from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
+from sizing.units import parse_bytes, parse_bytes_per_second, parse_seconds
+from tests.sizing.present.scenarios import SCENARIOS
+
+MAX_LINES = {100: 21, 160: 14}
+"""By width, of what stands above the warnings, the meaning of the mark, and the line that says how to see more.
+
+At 100 columns a figure of which a guess is wide goes on in a second line: the range stands beside it.
+"""
+MAX_FIGURES = 9
+"""Size, times to write and to restore, what is lost and at best, what to buy (write, read, capacity), cost."""
+MAX_REMEDIES = 4
+"""More lines where every target is missed, and each for a reason of its own."""
+NAMES = list(SCENARIOS)
+
+
+@cache
+def report_of(name: str) -> SizingReport:
+    return answer(scenario_from(SCENARIOS[name]))
+
+
+def screen_of(name: str) -> FirstScreen:
+    return first_screen(report_of(name))
+
+
+def lines_of(name: str, *, width: int) -> list[str]:
+    out, report = io.StringIO(), report_of(name)
+    printed = ANSWER.question.present(scenario_from(SCENARIOS[name]), report).terminal_summary(TerminalStyle())
+    Console(file=out, width=width).print(answer_text(printed))
+    return out.getvalue().splitlines()
+
+
+def figures_of(name: str) -> dict[str, tuple[str, str]]:
+    """Without the mark of those that rest on guesses."""
+    return {row.label: (row.figure.removeprefix("~"), row.meaning) for row in screen_of(name).figures}
+
+
+def percent(text: str) -> float:
+    return float(text.removesuffix(" %")) / 100
+
+
+@pytest.mark.parametrize("width", [100, 160])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_screen_has_a_dozen_lines(name: str, width: int) -> None:
+    assert len(screen_of(name).figures) <= MAX_FIGURES
+    lines = lines_of(name, width=width)
+    above = next((place for place, line in enumerate(lines) if line.startswith("warning: ")), len(lines) - 1)
+    assert above + 1 <= MAX_LINES[width] + (MAX_REMEDIES if screen_of(name).remedies else 0), "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_narrow_terminal_wraps_words_and_cuts_none(name: str) -> None:
+    def words(width: int) -> str:
+        return "".join("".join(lines_of(name, width=width)).split())
+
+    assert sorted(words(72)) == sorted(words(200))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_size_and_times_are_those_of_the_report(name: str) -> None:
+    report, figures = report_of(name), figures_of(name)
+    assert parse_bytes(figures["One checkpoint"][0]) == pytest.approx(report.checkpoint.written_bytes, rel=5e-4)
+    for label, seconds in (
+        ("Write time", report.write and report.write.seconds),
+        ("Restore time", report.restore.seconds),
+    ):
+        found = figures[label][0]
+        assert (found == "unknown") == (seconds is None)
+        assert seconds is None or parse_seconds(found) == pytest.approx(seconds, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if report_of(name).shares.useful_fraction is not None])
+def test_what_is_lost_is_the_rest_of_goodput_and_its_parts_add_to_it(name: str) -> None:
+    report = report_of(name)
+    lost, meaning = figures_of(name)["Lost time"]
+    assert percent(lost) == pytest.approx(1 - (report.shares.useful_fraction or 0), rel=6e-3)
+    parts = [part.rsplit(" ", 2)[1] for part in meaning.rpartition(": ")[2].split(", ")]
+    assert sum(percent(part) for part in parts) == pytest.approx(percent(lost), rel=1e-2)
+    best, at_best = figures_of(name)["Best interval"]
+    assert parse_seconds(best) == pytest.approx(report.interval.optimal_period_seconds, rel=1e-2)
+    left = 1 - (report.interval.goodput_at_optimum_fraction or 0)
+    assert percent(at_best.partition("loses ")[2].split()[0]) == pytest.approx(left, rel=6e-3)
+
+
+def is_rounded_up(text: str, rate: float | None) -> bool:
+    """Whether four digits of a rate are what it takes: not a hair less, and at most one more in the last of them."""
+    assert rate is not None
+    return bool(rate * (1 - 1e-12) <= parse_bytes_per_second(text) <= rate * 1.001)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not report_of(name).needed_together])
+def test_what_to_buy_is_what_is_required(name: str) -> None:
+    required, figures = report_of(name).required, figures_of(name)
+    for label, rate in (("write", required.write_bytes_per_second), ("read", required.restore_bytes_per_second)):
+        found = figures.get(f"To buy: {label}")
+        assert (found is None) == (rate is None)
+        assert found is None or is_rounded_up(found[0], rate)
+
+
+def test_a_target_that_no_storage_meets_leaves_the_others_what_to_buy() -> None:
+    report = report_of("all missed")
+    assert report.targets_beyond_storage == ["recovery_seconds"]
+    assert figures_of("all missed")["To buy: write"][1].endswith("meets all targets but recovery")
+    bought = copy.deepcopy(SCENARIOS["all missed"])
+    for path, value in report.needed_together.items():
+        *blocks, name = path.split(".")
+        functools.reduce(dict.__getitem__, blocks, bought)[name] = value
+    met = {check.target: check.met for check in answer(scenario_from(bought)).targets}
+    assert met == dict.fromkeys(met, True) | {"recovery_seconds": False}
+
+
+def test_what_meets_all_targets_together_is_what_to_buy() -> None:
+    needed, figures = report_of("two short limits").needed_together, figures_of("two short limits")
+    for direction in ("write", "read"):
+        rate, meaning = figures[f"To buy: {direction}"]
+        together = needed[f"storage.profile.{direction}_bytes_per_second"]
+        assert is_rounded_up(rate, together)
+        node = meaning.split("per node ")[1].split(";")[0]
+        of_node = needed[f"storage.profile.node_{direction}_bytes_per_second"]
+        assert is_rounded_up(node, of_node)
+    assert screen_of("two short limits").remedies == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_capacity_to_buy_is_what_must_be_usable(name: str) -> None:
+    capacity, (figure, meaning) = report_of(name).capacity, figures_of(name)["To buy: capacity"]
+    assert parse_bytes(figure) == pytest.approx(capacity.usable_bytes, rel=5e-4)
+    assert ("stays free" in meaning) == (capacity.usable_bytes > capacity.capacity_bytes)
+    assert ("raw drives" in meaning) == (capacity.raw_bytes > capacity.usable_bytes)
+
+
+def test_prices_are_on_the_first_screen() -> None:
+    report = report_of("tiers and prices")
+    assert report.cost is not None
+    assert report.cost.total is not None
+    cost, meaning = figures_of("tiers and prices")["Cost"]
+    assert float(cost.replace(",", "")) == round(report.cost.total)
+    assert "lost GPU time" in meaning
+
+
+def test_the_verdict_names_what_is_missed_what_is_met_and_what_nobody_asked_for() -> None:
+    assert screen_of("reference").verdict == (
+        "Meets the target: overhead 0.351 % (max 5.00 %, the default); "
+        "yet the run loses 19.6 % of its time, most of it work done again after failures."
+    )
+    assert screen_of("reference").is_weak
+    assert screen_of("no storage").verdict == (
+        "A checkpoint has 1.742 GB. For times and losses give storage.profile.write_bytes_per_second, "
+        "storage.profile.read_bytes_per_second and reliability.mtbf_seconds. For more than 1 GPU give cluster.num_gpus."
+    )
+    missed = screen_of("all missed")
+    assert missed.misses
+    assert missed.verdict.startswith("Misses all 4 targets: overhead 65.9 % (max 5.00 %, the default), stall 19.76 s (")
+    assert [remedy.split(":")[0] for remedy in missed.remedies] == ["Recovery"]
+    mixed = answer(scenario_from(SCENARIOS["reference"] | {"targets": {"max_stall_seconds": 10}}))
+    assert first_screen(mixed).verdict == (
+        "Misses 1 of 2 targets: stall 50.55 s (max 10.00 s); "
+        "meets 1 of 2 targets: overhead 0.351 % (max 5.00 %, the default); "
+        "the run loses 19.6 % of its time, most of it work done again after failures."
+    )
+
+
+WEAK: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-405b"},
+    "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
+    "cluster": {"node": "dgx-h100"},
+    "checkpoint": {
+        "format": "torch-dist",
+        "mode": "async",
+        "interval_seconds": "30min",
+        "restore": "read-once-broadcast",
+    },
+    "training": {"framework": "megatron", "precision": "bf16-mixed", "optimizer": "adam"},
+    "storage": {"profile": {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": "200 GB/s"}},
+}
+"""57 s of planning on 16,384 ranks are 3.2 % of 30 minutes; 113 s without cached plans are 6.3 %."""
+PLANNING = "storage.profile.planning_seconds_per_rank"
+
+
+def test_a_target_that_one_end_of_a_guess_would_miss_is_met_with_that_condition() -> None:
+    report = answer(WEAK)
+    (check,) = report.targets
+    assert (check.met, check.met_at_range_ends) == (True, False)
+    assert check.missed_with == {PLANNING: [pytest.approx(62 / 8960)]}
+    screen = first_screen(report)
+    assert screen.verdict.endswith("(max 5.00 %, the default), but not if planning per rank is 6.92 ms.")
+    assert (screen.misses, screen.is_weak) == (False, True)
+    (row,) = [row for section in sections(report) for row in section.rows if section.title == "Targets"]
+    assert row.meaning.endswith("met; missed if planning per rank is 6.92 ms")
+    stated = answer(with_field(WEAK, PLANNING, check.missed_with[PLANNING][0]))
+    assert stated.targets[0].met is False
+    assert stated.targets[0].met_at_range_ends is None
+
+
+def test_a_target_that_every_guess_leaves_met_is_met_without_condition() -> None:
+    report = answer(with_field(WEAK, "targets.max_overhead_fraction", 0.1))
+    (check,) = report.targets
+    assert (check.met, check.met_at_range_ends, check.missed_with) == (True, True, {})
+    screen = first_screen(report)
+    assert " but " not in screen.verdict
+    assert not screen.is_weak
+
+
+def test_alternatives_that_would_miss_a_target_are_named_with_the_ends_of_ranges() -> None:
+    asked = copy.deepcopy(SCENARIOS["two short limits"])
+    del asked["checkpoint"]["format"]
+    asked["targets"] = {"max_overhead_fraction": 0.15}
+    checks = {check.target: check for check in answer(asked).targets}
+    for target, check in checks.items():
+        for field, values in check.missed_with.items():
+            for value in values:
+                stated = {found.target: found.met for found in answer(with_field(asked, field, value)).targets}
+                assert stated[target] is False, (target, field, value)
+    assert checks["max_overhead_fraction"].missed_with["checkpoint.format"] == ["megatron"]
+
+
+def test_a_verdict_begins_with_the_loss_where_that_is_most_of_the_time() -> None:
+    """Failures every quarter of an hour: saves stall for little, and recovery takes the run."""
+    report = answer(with_field(with_field(WEAK, PLANNING, 0), "reliability.mtbf_seconds", "15min"))
+    assert report.targets[0].met
+    screen = first_screen(report)
+    loses, _, meets = screen.verdict.partition(". ")
+    assert loses.startswith("The run loses ")
+    assert loses.endswith(" of its time, most of it recovering from failures")
+    assert percent(loses.split()[3]) == pytest.approx(report.interval.lost_at_interval_fraction, rel=6e-3)
+    assert meets.startswith("Meets the target: overhead")
+    assert (screen.misses, screen.is_weak) == (False, True)
+
+
+def test_a_goodput_target_that_is_met_allows_the_loss() -> None:
+    asked = with_field(with_field(WEAK, PLANNING, 0), "reliability.mtbf_seconds", "3h")
+    judged = answer(with_field(asked, "targets.min_goodput_fraction", 0.1))
+    assert first_screen(answer(asked)).verdict.count("yet the run loses") == 1
+    assert "yet" not in first_screen(judged).verdict
+
+
+def test_figures_that_rest_on_a_wide_guess_have_a_mark_on_the_first_screen_too() -> None:
+    report = answer(WEAK)
+    screen = first_screen(report)
+    marked = {row.label for row in screen.figures if row.figure.startswith("~")}
+    wide = {figure for guess in report.guesses for figure in guess.moves}
+    assert ("Overhead" in marked) == ("overhead.fraction" in wide)
+    assert ("One checkpoint" in marked) == ("checkpoint.written_bytes" in wide)
+    assert "Overhead" in marked
+    assert "One checkpoint" not in marked, "everything that it rests on is stated"
+    said = "~ moves by more than 10.0 % with what is assumed: "
+    assert screen.mark_meaning.startswith(f"{said}planning per rank")
+    assert first_screen(answer(SCENARIOS["reference"])).mark_meaning == f"{said}restore"
+
+
+@pytest.mark.parametrize("found", [{"tensor": 8, "pipeline": 8, "data": 1}, {}], ids=["given", "searched"])
+def test_a_layout_that_cannot_run_is_the_verdict_with_one_nearest(found: dict[str, int]) -> None:
+    """405B needs 119.5 GB of each of 64 GPUs of 80 GB, whatever the degrees."""
+    asked = {"model": {"preset": "llama-3.1-405b"}, "parallelism": found, "cluster": {"num_gpus": 64}}
+    report = answer(asked)
+    screen = first_screen(report)
+    first, second = screen.verdict.splitlines()
+    assert first.lower() == f"CANNOT RUN: {report.training.cannot_run}.".lower()
+    assert second.startswith("If it could: ")
+    assert screen.misses
+    assert screen.remedies[0].startswith("To run: ")
+    said = " ".join((screen.verdict, *screen.remedies, *screen.warnings))
+    assert said.count("nearest") == 1
+    assert not any("cannot run" in warning for warning in screen.warnings)
+
+
+def test_a_model_alone_is_sized_without_a_word_that_frightens() -> None:
+    report = answer({"model": {"preset": "llama-3-8b"}})
+    screen = first_screen(report)
+    assert report.training.cannot_run is None
+    assert not screen.misses
+    assert not screen.warnings
+    assert not screen.remedies
+    assert "CANNOT RUN" not in screen.verdict
+    assert "A checkpoint has 112.4 GB." in screen.verdict
+    assert "144.5 GB that it holds exceed the 80.00 GB of one: give cluster.num_gpus." in screen.verdict
+    assert not any("this layout cannot run" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("named", [{"cluster": {"num_gpus": 1}}, {"parallelism": {"data": 1}}])
+def test_a_model_on_gpus_that_somebody_named_cannot_run_where_it_does_not_fit(named: dict[str, Any]) -> None:
+    assert first_screen(answer({"model": {"preset": "llama-3-8b"}} | named)).verdict.startswith("CANNOT RUN")
+
+
+def test_a_missing_rate_beside_a_target_of_ones_own_is_not_known() -> None:
+    screen = first_screen(answer({"model": {"preset": "gpt2"}, "targets": {"max_stall_seconds": 5}}))
+    assert screen.verdict.startswith("Not known: ")
+    assert screen.warnings
+
+
+def test_what_runs_has_no_such_verdict() -> None:
+    screen = first_screen(answer({"model": {"preset": "gpt2"}}))
+    assert "CANNOT RUN" not in screen.verdict
+    assert not screen.remedies
+
+
+def test_warnings_do_not_repeat_the_verdict() -> None:
+    for name in NAMES:
+        for warning in screen_of(name).warnings:
+            assert "misses the target" not in warning
+            assert "is not met at any bandwidth" not in warning
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_shows_the_same_first_screen(name: str) -> None:
+    shown, screen = report_of(name)._repr_html_(), screen_of(name)
+    said = (screen.headline, screen.verdict, screen.mark_meaning, *screen.remedies, *screen.warnings, *screen.guesses)
+    for text in (*said, *(text for row in screen.figures for text in row)):
+        assert escape(text) in shown
+
+
+@pytest.mark.parametrize("data", [4, 64])
+def test_a_best_interval_of_months_is_not_shown_as_a_number(data: int) -> None:
+    """Of four groups that each hold the state, failures that lose all come once in ages; of 64, never."""
+    shrink = {"strategy": "shrink", "step_seconds": 6, "repair_seconds": 3600, "shrink": {"regroup_seconds": 20}}
+    scenario = {
+        "model": {"preset": "llama-3.1-8b"},
+        "parallelism": {"tensor": 8, "data": data},
+        "storage": {"profile": {"write_bytes_per_second": 1e11, "read_bytes_per_second": 1e11}},
+        "reliability": {"components": [{"name": "node", "per": "node", "mtbf_seconds": 4e6}]} | shrink,
+    }
+    report = answer(scenario)
+    assert (report.interval.optimal_period_seconds or math.inf) > 30 * 86_400
+    (row,) = [row for row in first_screen(report).figures if row.label == "Best interval"]
+    assert row.figure == "over 7.0 days"
+    assert "need the main storage" in row.meaning

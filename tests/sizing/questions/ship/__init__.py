@@ -1,0 +1,1 @@
+"""How long a checkpoint takes to another site: a question that docs/extending.md adds."""

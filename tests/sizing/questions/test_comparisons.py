@@ -1,0 +1,182 @@
+"""A comparison says what differs, what follows, and which input made which difference."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.present.compared_figures import COMPARED_FIGURES
+from sizing.questions.compare.report import ComparisonReport, FigureRow
+from sizing.questions.compare.request import REFERENCE_COMPARISON
+from sizing.questions.compare.words import comparison_summary
+from sizing.questions.registry import COMPARE
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.units import percent_text
+
+OTHER = {
+    "model": {"preset": "llama-3.1-405b"},
+    "training": {"framework": "fsdp2"},
+    "parallelism": {"data": 1024},
+    "checkpoint": {"mode": "async"},
+    "storage": {"profile": {"write_bytes_per_second": "1 TB/s", "device_to_host_bytes_per_second": "20 GB/s"}},
+    "reliability": {"mtbf_seconds": "5h"},
+    "costs": {"per_terabyte": 20},
+}
+
+
+def of(*scenarios: dict[str, Any]) -> ComparisonReport:
+    return COMPARE.answer({"scenarios": [{"name": f"s{i}", "scenario": s} for i, s in enumerate(scenarios)]})
+
+
+def row(report: ComparisonReport, figure: str) -> FigureRow:
+    return next(row for row in report.figures if row.figure == figure)
+
+
+def rows_of(report: ComparisonReport, title: str) -> tuple[tuple[str, ...], ...]:
+    return next(grid.rows for grid in comparison_summary(report).grids if grid.title == title)
+
+
+def test_inputs_that_differ_and_figures_that_follow() -> None:
+    report = COMPARE.answer(REFERENCE_COMPARISON)
+    assert {difference.field: difference.values for difference in report.inputs} == {
+        "checkpoint.interval_seconds": [14_400.0, 3_600.0],
+        "storage.profile.write_bytes_per_second": [273e9, 100e9],
+    }
+    write = row(report, "write.seconds")
+    assert write.values == pytest.approx([13.8e12 / 273e9, 138])
+    assert write.ratios == pytest.approx([1, 2.73])
+    assert write.differs
+    assert not row(report, "restore.seconds").differs
+    assert row(report, "write.bottleneck").ratios == [None, None]
+
+
+def test_each_figure_is_that_of_the_scenarios_own_report() -> None:
+    reports, compared = (
+        [answer(scenario_from(each)) for each in (REFERENCE_SCENARIO, OTHER)],
+        of(REFERENCE_SCENARIO, OTHER),
+    )
+    for figure in COMPARED_FIGURES:
+        block, field = figure.split(".")
+        expected = [getattr(getattr(report, block), field, None) for report in reports]
+        assert row(compared, figure).values == expected, figure
+
+
+@pytest.mark.parametrize(("start", "end"), [(REFERENCE_SCENARIO, OTHER), (OTHER, REFERENCE_SCENARIO)])
+def test_the_steps_lead_from_one_report_to_the_other(start: dict[str, Any], end: dict[str, Any]) -> None:
+    report = of(start, end)
+    (explanation,) = report.explanations
+    assert sorted(name for step in explanation.steps for name in step.inputs) == sorted(d.field for d in report.inputs)
+    for figure in report.figures:
+        value = figure.values[0]
+        for change in (c for step in explanation.steps for c in step.changes if c.figure == figure.figure):
+            assert change.before == pytest.approx(value)
+            value = change.after
+        assert value == pytest.approx(figure.values[1])
+
+
+def test_each_input_is_told_what_it_changed() -> None:
+    interval, rate = COMPARE.answer(REFERENCE_COMPARISON).explanations[0].steps
+    assert interval.inputs == ["checkpoint.interval_seconds"]
+    assert "write.seconds" not in {change.figure for change in interval.changes}
+    assert rate.inputs == ["storage.profile.write_bytes_per_second"]
+    assert {"write.seconds", "overhead.fraction"} <= {change.figure for change in rate.changes}
+    assert "required.write_bytes_per_second" not in {change.figure for change in rate.changes}
+
+
+def test_inputs_that_have_no_answer_alone_change_together() -> None:
+    steps = of(REFERENCE_SCENARIO, OTHER).explanations[0].steps
+    together = next(step.inputs for step in steps if "training.framework" in step.inputs)
+    assert {"training.framework", "parallelism.tensor", "checkpoint.format", "cluster.num_gpus"} <= set(together)
+
+
+def test_a_default_written_out_is_no_difference() -> None:
+    written = copy.deepcopy(REFERENCE_SCENARIO)
+    del written["checkpoint"]["interval_seconds"]
+    report = of(REFERENCE_SCENARIO, written)
+    assert report.inputs == []
+    assert not any(row.differs for row in report.figures)
+    assert report.explanations[0].steps == []
+
+
+def test_an_input_that_differs_says_whether_it_was_assumed() -> None:
+    stated = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"mtbf_seconds": "3h", "detection_seconds": 30}}
+    left_open = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"mtbf_seconds": "3h"}}
+    report = of(stated, left_open)
+    (detection,) = [each for each in report.inputs if each.field == "reliability.detection_seconds"]
+    assert (detection.values, detection.assumed) == ([30, 72.6], [False, True])
+    assert ("reliability: detection", "30.00 s", "72.60 s (assumed)") in rows_of(report, "Inputs that differ")
+
+
+def test_an_assumption_that_follows_from_other_inputs_is_an_input_that_differs() -> None:
+    """The format is left open, and each framework has its own."""
+    open_format = {"model": {"preset": "gpt2"}, "parallelism": {"data": 8}}
+    report = of(open_format, open_format | {"training": {"framework": "fsdp2"}})
+    (format_,) = [each for each in report.assumed if each.field == "checkpoint.format"]
+    assert (format_.values, format_.assumed) == (["torch-dist", "fsdp-sharded"], [True, True])
+
+
+def test_the_guesses_that_move_the_compared_answers_are_named_with_how_far_they_move_each() -> None:
+    stated = copy.deepcopy(REFERENCE_SCENARIO)
+    left_open = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"failures_per_node_day": 0.0065}}
+    report = of(stated, left_open)
+    rows = {name: texts for name, *texts in rows_of(report, "These guesses move your answer")}
+    (guess,) = [each for each in report.guesses[1] if each.field == "reliability.detection_seconds"]
+    ends = f"lost time {percent_text(guess.headline_low)} to {percent_text(guess.headline_high)}"
+    assert rows["reliability: detection"] == ["0 s to 10.0 min", "given, or without effect", ends]
+
+
+def test_figures_that_rest_on_a_wide_guess_have_its_mark() -> None:
+    report = of(REFERENCE_SCENARIO, OTHER)
+    figures = {name: texts for name, *texts in rows_of(report, "Figures")}
+    moved = {path for guess in report.guesses[1] for path in guess.moves}
+    assert "write.seconds" in moved
+    assert figures["write: time"][1].startswith("~")
+    assert not figures["write: time"][0].startswith("~")
+    assert "~ moves by more than 10.0 % with what is assumed" in comparison_summary(report).remarks
+
+
+def test_a_layout_that_cannot_run_is_the_verdict_on_its_scenario() -> None:
+    runs, cannot = ({"model": {"preset": "llama-3.1-405b"}, "cluster": {"num_gpus": num}} for num in (2048, 64))
+    summary = comparison_summary(of(runs, cannot))
+    assert "\ns1: CANNOT RUN: NOTHING FITS 64 GPUs: " in summary.verdict
+    assert summary.verdict.startswith("s0: Not known: overhead")
+    assert summary.misses
+
+
+def test_every_scenario_is_explained_from_the_first() -> None:
+    report = of(REFERENCE_SCENARIO, OTHER, REFERENCE_SCENARIO)
+    assert [explanation.name for explanation in report.explanations] == ["s1", "s2"]
+    assert report.explanations[1].steps == []
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ({"scenarios": []}, "scenarios must have at least 2 entries"),
+        ({"scenarios": [{"name": "a", "scenario": OTHER}]}, "scenarios"),
+        ({"scenarios": [{"name": "a", "scenario": OTHER}] * 2}, "has two scenarios of one name"),
+        (
+            {"scenarios": [{"name": str(i), "scenario": OTHER} for i in range(11)]},
+            "scenarios must have at most 10 entries",
+        ),
+        (
+            {
+                "scenarios": [
+                    {"name": "a", "scenario": OTHER},
+                    {"name": "b", "scenario": {"model": {"preset": "gpt-9"}}},
+                ]
+            },
+            "scenarios.1.scenario.model.preset must be a name of the catalog",
+        ),
+        (
+            {"scenarios": [{"name": "a", "scenario": OTHER}, {"name": "b", "scenario": {}}]},
+            "scenarios.1.scenario.model is required",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(document: object, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        COMPARE.answer(document)
+    assert sentence in str(refused.value)

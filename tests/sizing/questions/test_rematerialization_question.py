@@ -1,0 +1,94 @@
+"""Which layers to compute again: a scenario's own layers, its own memory."""
+
+import math
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.questions.registry import REMATERIALIZE
+from sizing.questions.rematerialize.report import RematerializationReport
+from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION
+from sizing.report import answer
+from sizing.scenario import scenario_from
+
+GPT3 = REFERENCE_REMATERIALIZATION["scenario"]
+
+
+def asked(scenario: dict[str, Any] = GPT3, **options: Any) -> RematerializationReport:
+    return REMATERIALIZE.answer({"scenario": scenario} | options)
+
+
+def test_what_is_kept_is_what_the_report_says() -> None:
+    """Without recomputation, but for the value and the gradient that pass through, 2 s b h each over 8 ranks."""
+    report = answer(scenario_from(GPT3)).training
+    first = asked().stages[0]
+    passing = 2 * 2 * 2048 * 2 * 12_288 / 8
+    assert first.plans[0].gpu_bytes == pytest.approx((report.total_bytes or 0) + passing, abs=2)
+    full = answer(scenario_from(GPT3 | {"training": GPT3["training"] | {"recomputation": "full"}})).training
+    # Both passing values beside what one layer needs again, whose own input the published 34 s b h counts twice.
+    assert first.plans[2].gpu_bytes == pytest.approx((full.total_bytes or 0) + passing / 2, abs=2)
+
+
+def test_the_fewest_layers_fit_and_one_fewer_does_not() -> None:
+    """Of 34 s b h on 8 ranks a layer that is computed again leaves 2, of each microbatch in flight."""
+    report = asked(gpu_memory_bytes="70 GB")
+    assert report.room_bytes == 63e9
+    layer = 32 * 2048 * 2 * 12_288 / 8
+    for stage, in_flight in zip(report.stages, (8, 7, 1), strict=True):
+        too_much = stage.plans[0].gpu_bytes - 63e9
+        expected = max(0, math.ceil(too_much / (in_flight * layer)))
+        first_layer = 12 * stage.first_stage
+        assert stage.fewest.recomputed_layers == list(range(first_layer, first_layer + expected))
+        assert stage.fewest.fits
+        assert stage.fewest.gpu_bytes == pytest.approx(stage.plans[0].gpu_bytes - expected * in_flight * layer, abs=2)
+    first = report.stages[0]
+    assert report.num_recomputed_layers == len(first.fewest.recomputed_layers) > 0
+    assert report.extra_compute_fraction == pytest.approx(report.num_recomputed_layers / 12 / 3)
+    rotor = next(plan for plan in first.plans if plan.technique == "rotor")
+    assert rotor.fits
+    assert rotor.extra_compute_fraction <= first.fewest.extra_compute_fraction
+
+
+def test_where_nothing_fits_the_least_is_said() -> None:
+    report = asked(gpu_memory_bytes="40 GB")
+    assert (report.num_recomputed_layers, report.extra_compute_fraction) == (None, None)
+    [warning] = report.warnings
+    assert warning.startswith("No technique fits 36.00 GB: the least is 53.05 GB. Give more memory")
+    assert not asked(gpu_memory_bytes=int(report.min_gpu_bytes / 0.9 * 1.0001)).warnings
+
+
+def test_experts_and_their_dense_layers_take_time_by_the_parameters_that_a_token_passes() -> None:
+    scenario = {
+        "model": {"preset": "deepseek-v3"},
+        "parallelism": {"expert": 64, "pipeline": 16, "data": 128},
+        "training": {"sequence_length": 4096, "micro_batch_size": 1, "global_batch_size": 15360},
+        "cluster": {"node": "dgx-h100"},
+    }
+    first = asked(scenario).stages[0]
+    assert first.num_layers == 4
+    sizes = {plan.technique: plan.extra_compute_fraction for plan in first.plans}
+    assert sizes["every layer"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options", "sentence"),
+    [
+        ({"model": {"preset": "gpt2"}}, {}, "training.micro_batch_size is required to say what activations take"),
+        (
+            GPT3 | {"model": {"num_parameters": 10**9}},
+            {},
+            "model must be one whose activations are counted",
+        ),
+        (GPT3, {"headroom_fraction": 0.95}, "headroom_fraction must be"),
+        (
+            GPT3 | {"cluster": {"node_spec": {"gpus_per_node": 8}}},
+            {},
+            "gpu_memory_bytes is required where the node does not say it",
+        ),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(scenario: dict[str, Any], options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        asked(scenario, **options)
+    assert sentence in str(caught.value)

@@ -1,0 +1,114 @@
+"""Host memory that saves stage and restores hold: by hand, against real loads, and against published figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing.layout.formats.base import TENSOR_BY_TENSOR, WHOLE_FILES
+from tests.sizing.run.scenarios import report
+
+LLAMA_8B = {"preset": "llama-3.1-8b"}
+PARAMETERS = 8_030_261_248
+FP32_WITH_MOMENTS = 12
+
+
+def asked(framework: str, *, model: dict[str, Any] | None = None, **blocks: Any) -> Any:
+    return report({"model": model or LLAMA_8B, "training": {"framework": framework}}, **blocks).host_memory
+
+
+def test_dcp_holds_two_shards_of_the_largest_tensor_on_each_rank() -> None:
+    memory = asked("fsdp2", parallelism={"data": 64})
+    embedding_shard = 128_256 * 4096 * 4 // 64
+    assert memory.restore_bytes == 8 * 2 * embedding_shard == 525_336_576
+
+
+def test_deepspeed_holds_all_files_that_a_rank_reads() -> None:
+    memory = asked("deepspeed", parallelism={"data": 8, "zero_stage": 3})
+    assert memory.restore_bytes == pytest.approx(FP32_WITH_MOMENTS * PARAMETERS, rel=1e-3)
+    weights_on_all_ranks = 2 * PARAMETERS * 8
+    memory = asked("deepspeed", parallelism={"data": 8, "zero_stage": 1})
+    assert memory.restore_bytes == pytest.approx(FP32_WITH_MOMENTS * PARAMETERS + weights_on_all_ranks, rel=1e-3)
+
+
+def test_a_full_state_dict_is_held_by_the_one_rank_that_reads_it() -> None:
+    memory = asked("fsdp2", parallelism={"data": 64}, checkpoint={"format": "full"})
+    assert memory.restore_bytes == pytest.approx(FP32_WITH_MOMENTS * PARAMETERS, rel=1e-3)
+
+
+def test_orbax_holds_what_it_may_have_in_flight() -> None:
+    large = asked("maxtext", model={"preset": "llama-3.1-405b"}, parallelism={"data": 8})
+    assert large.restore_bytes == 8 * 96_000_000_000
+    small = asked("maxtext", parallelism={"data": 8})
+    assert small.restore_bytes == pytest.approx(FP32_WITH_MOMENTS * PARAMETERS, rel=1e-3)
+
+
+def test_the_flat_buffers_of_megatron_are_the_largest_tensors_of_its_files() -> None:
+    """Each rank saves one buffer for the master copy and one for each moment: its share of the optimizer."""
+    degrees = {"tensor": 8, "pipeline": 4, "data": 4}
+    model = {"preset": "llama-3.1-405b"}
+    shared = report(
+        {"model": model, "training": {"framework": "megatron", "distributed_optimizer": True}}, parallelism=degrees
+    )
+    buffer_bytes = 4 * shared.layout.max_rank_bytes / 14
+    assert shared.host_memory.restore_bytes == pytest.approx(8 * 2 * buffer_bytes, rel=0.05)
+
+
+def test_torch_dist_stages_its_whole_share_in_synchronous_saves_too() -> None:
+    megatron = {"model": LLAMA_8B, "training": {"framework": "megatron"}}
+    for mode in ("sync", "async"):
+        found = report(megatron, parallelism={"data": 8}, checkpoint={"format": "torch-dist", "mode": mode})
+        assert found.host_memory.staged_bytes == 8 * found.layout.max_rank_bytes
+    classic = report(megatron, parallelism={"data": 8}, checkpoint={"format": "megatron"})
+    assert classic.host_memory.staged_bytes == 0
+
+
+def test_a_restore_that_does_not_fit_the_host_is_told() -> None:
+    node = {"gpus_per_node": 8, "gpu": "h100", "pcie_generation": 5, "host_memory_bytes": "90 GB"}
+    scenario = {"model": LLAMA_8B, "training": {"framework": "deepspeed"}, "cluster": {"node_spec": node}}
+    found = report(scenario, parallelism={"data": 8, "zero_stage": 3})
+    assert (found.host_memory.fits, found.host_memory.fits_restore) == (True, False)
+    assert any(each.startswith("A restore needs 96.36 GB of host memory per node") for each in found.warnings)
+
+
+LOAD = """
+import sys, threading, time
+import torch
+import torch.distributed.checkpoint as dcp
+
+def resident():
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("RssAnon"))
+
+def peak(load):
+    before, peaks, done = resident(), [], threading.Event()
+    def watch():
+        while not done.is_set():
+            peaks.append(resident())
+            time.sleep(0.0005)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    loaded = load()
+    done.set()
+    watcher.join()
+    return max(peaks) - before
+
+folder = sys.argv[1]
+state = {f"layer {i}": torch.ones(16 * 1024 * 1024) for i in range(5)}
+torch.save(state, folder + "/all.pt")
+dcp.save(state, checkpoint_id=folder + "/dcp")
+print(peak(lambda: dcp.load(state, checkpoint_id=folder + "/dcp")))
+print(peak(lambda: torch.load(folder + "/all.pt", map_location="cpu")))
+"""
+
+
+def test_real_loads_peak_at_what_the_formula_says(tmp_path: Path) -> None:
+    tensor_bytes = 4 * 16 * 1024 * 1024
+    run = subprocess.run([sys.executable, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=True)
+    for loading, peak in zip((TENSOR_BY_TENSOR, WHOLE_FILES), map(int, run.stdout.split()), strict=True):
+        predicted = loading.held_bytes(5 * tensor_bytes, largest_tensor_bytes=tensor_bytes)
+        print(f"{loading.source}: predicted over measured {predicted / peak:.3f}")
+        assert peak == pytest.approx(predicted, rel=0.08)

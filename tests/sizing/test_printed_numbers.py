@@ -1,0 +1,47 @@
+"""Numbers that are typed as they are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.field_paths import with_fields
+from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.registry import DECIDE
+from sizing.scenario import scenario_from
+
+PRICE, OTHER = "per_lost_gpu_hour", "offers.0.prices.0.amount"
+
+
+def decision(**values: object) -> Any:
+    paths = {"price": PRICE, "other": OTHER, "currency": "currency"}
+    return DECIDE.question.parse_request(
+        with_fields(REFERENCE_DECISION, {paths[name]: value for name, value in values.items()})
+    )
+
+
+@pytest.mark.parametrize("text", ["2,048", " 2,048 ", "2048"])
+def test_a_count_is_read_with_its_commas(text: str) -> None:
+    scenario = scenario_from({"model": {"preset": "gpt2"}, "parallelism": {"data": text}})
+    assert scenario.parallelism.data == 2048
+
+
+@pytest.mark.parametrize("text", ["2,5", "20,48", "2.048,5", "1,00", "2,0480", "$2,048", "2,048 USD"])
+def test_a_comma_that_may_be_a_decimal_point_is_not_guessed_at(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"parallelism.data must be a whole number"):
+        scenario_from({"model": {"preset": "gpt2"}, "parallelism": {"data": text}})
+
+
+def test_prices_are_read_with_sign_or_code() -> None:
+    assert decision(price="$2.80", other="$5,000").per_lost_gpu_hour == 2.8
+    assert decision(price="1,234.50 USD").per_lost_gpu_hour == 1234.5
+    assert decision(price="€2.80", currency="EUR").per_lost_gpu_hour == 2.8
+    assert decision(price="$2.80", currency="CAD").per_lost_gpu_hour == 2.8
+
+
+@pytest.mark.parametrize(("price", "currency"), [("€2.80", "USD"), ("2.80 CHF", "USD"), ("$2.80", "EUR")])
+def test_a_price_in_another_currency_is_refused(price: str, currency: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{PRICE} must be in the currency of the other prices, {currency}, got"):
+        decision(price=price, currency=currency)
