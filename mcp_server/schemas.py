@@ -54,7 +54,7 @@ def _shallow(schema: Schema, names: dict[str, Schema], *, depth: int) -> Schema:
     if "anyOf" in schema:
         options = [_shallow(option, names, depth=depth) for option in schema["anyOf"] if option.get("type") != "null"]
         return (options[0] if len(options) == 1 else {"anyOf": options}) | said
-    kept = {key: schema[key] for key in ("type", "enum", "const", "default") if key in schema}
+    kept: Schema = {key: schema[key] for key in ("type", "enum", "const", "default") if key in schema}
     if isinstance(schema.get("items"), dict):
         kept["items"] = _shallow(schema["items"], names, depth=depth)
     return kept | said
@@ -66,7 +66,7 @@ def _shallow_block(reference: str, names: dict[str, Schema], depth: int) -> Sche
         return {"type": "object", "description": "A scenario, as the tool `answer` takes it."}
     block = names[name]
     if depth == 0 or "properties" not in block:
-        kept = {key: block[key] for key in ("type", "enum") if key in block}
+        kept: Schema = {key: block[key] for key in ("type", "enum") if key in block}
         return kept if "properties" not in block else {"type": "object"}
     fields = {each: _shallow(field, names, depth=depth - 1) for each, field in block["properties"].items()}
     if depth == 1:
@@ -120,5 +120,7 @@ def find_fields(words: str) -> list[Field]:
         names = [field.path.rpartition(".")[2] for field in fields]
         close = nearest(words, names, max_names=3)
         remedy = f"the nearest are {', '.join(close)}" if close else "give fewer words"
-        raise InvalidInput.of("words", f"must fit one of {len(fields)} fields of a scenario", value=words, remedy=remedy)
+        raise InvalidInput.of(
+            "words", f"must fit one of {len(fields)} fields of a scenario", value=words, remedy=remedy
+        )
     return found[:MAX_FIELDS_FOUND]

@@ -27,7 +27,8 @@ MAX_ROWS = 30
 INSTRUCTIONS = """Sizes storage for the checkpoints of training clusters: bytes by rank and file, times to write and to
 restore, lost time, best interval, what to buy. Begin with `answer`; `config_files` makes its scenario of a training's
 own config files. `catalog` lists the names of models, nodes and storage, `fields` describes the fields of a scenario.
-Sizes, rates and times may be texts with a unit: "13.8 TB", "273 GB/s", "4h". Say what an answer marks as a guess (~)."""
+Sizes, rates and times may be texts with a unit: "13.8 TB", "273 GB/s", "4h".
+Say what an answer marks as a guess (~)."""
 
 
 class Result(NamedTuple):
@@ -64,11 +65,15 @@ def _question_tool(entry: QuestionEntry[Any, Any], *, is_first_with_request: boo
         document = dict(arguments)
         detail = document.pop(DETAIL, "short")
         if detail not in DETAILS:
-            raise InvalidInput.of(DETAIL, "must be known", value=str(detail), remedy=f"give one of {', '.join(DETAILS)}")
+            raise InvalidInput.of(
+                DETAIL, "must be known", value=str(detail), remedy=f"give one of {', '.join(DETAILS)}"
+            )
         question: Question[Any, Any] = entry.question
         answer = question.answer_request(question.parse_request(document), progress)
         shown = answer.document()
-        text = markdown_of(shown if detail == "tables" else _shortened(shown, has_first_screen=question.has_first_screen))
+        text = markdown_of(
+            shown if detail == "tables" else _shortened(shown, has_first_screen=question.has_first_screen)
+        )
         return Result(text, answer.report.model_dump(mode="json") if detail == "report" else None)
 
     return QuestionTool(entry.name, entry.question.title, entry.help, describe, call)
@@ -135,7 +140,7 @@ def tools() -> dict[str, QuestionTool]:
         QuestionTool(
             "config_files",
             "Config files as a scenario",
-            "Read config files of a training (torchtitan, Megatron, DeepSpeed, Trainer, verl and others) as a scenario.",
+            "Read a training's config files (torchtitan, Megatron, DeepSpeed, Trainer, verl and others) as a scenario.",
             lambda: input_schema(ImportRequest),
             _import,
         ),
@@ -147,7 +152,11 @@ def tools() -> dict[str, QuestionTool]:
             _list_catalog,
         ),
         QuestionTool(
-            "fields", "Fields", "Find fields of a scenario by words, with unit and default.", lambda: fields, _describe_fields
+            "fields",
+            "Fields",
+            "Find fields of a scenario by words, with unit and default.",
+            lambda: fields,
+            _describe_fields,
         ),
     ]
     return {tool.name: tool for tool in (*of_questions, *others)}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(
-    path for room in ("sizing", "io_bench", "mcp_server", "service", "service_client") for path in (ROOT / room).rglob("*.py")
+    path
+    for room in ("sizing", "io_bench", "mcp_server", "service", "service_client")
+    for path in (ROOT / room).rglob("*.py")
 )
 UNIT = re.compile(r"(SECONDS|BYTES)_PER_(HOUR|DAY|GIGABYTE|TERABYTE|GIBIBYTE)|_?[GT]IB")
 """Constants that are what their name says."""

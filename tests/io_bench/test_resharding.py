@@ -71,7 +71,9 @@ def measured(bench: Bench, target: Path, saving: int, restoring: int) -> tuple[M
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("saving", "restoring", "times"), [(4, 2, 1), pytest.param(2, 4, 2, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    ("saving", "restoring", "times"), [(4, 2, 1), pytest.param(2, 4, 2, marks=pytest.mark.exhaustive)]
+)
 def test_other_ranks_restore_the_rows_of_those_that_saved_and_dcp_reads_whole_shards_for_that(
     saving: int, restoring: int, times: int, bench: Bench, target: Path
 ) -> None:

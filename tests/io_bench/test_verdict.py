@@ -34,7 +34,9 @@ def measured(bench: Bench, target: Path, groups: list[Path], *flags: str) -> lis
 
 
 @pytest.mark.long(minutes=1)
-@pytest.mark.parametrize("flags", [("torch-save",), pytest.param(("direct", "--block-size", "64KiB"), marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "flags", [("torch-save",), pytest.param(("direct", "--block-size", "64KiB"), marks=pytest.mark.exhaustive)]
+)
 def test_a_fifth_of_a_cpu_before_a_fast_disk_is_the_limit_in_every_run(
     bench: Bench, tmp_path: Path, testbed: Testbed, flags: tuple[str, ...]
 ) -> None:

@@ -109,8 +109,8 @@ def test_config_files_become_a_scenario_that_answers() -> None:
 def test_progress_is_told() -> None:
     told: list[float] = []
 
-    async def hear(done: float, _total: float | None, _message: str | None) -> None:
-        told.append(done)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001 - named by the protocol
+        told.append(progress)
 
     async def ask() -> None:
         async with Client(new_server()) as client:
@@ -160,5 +160,3 @@ def test_an_address_beyond_this_machine_is_refused(text: str) -> None:
     done = subprocess.run([*PROGRAM, "--http", text], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: --http must be an address of this machine with a port, got ")
-
-

@@ -78,10 +78,16 @@ def test_the_folder_is_known_and_its_parts_are_told_apart(
         pytest.param("accelerate", 2, "--framework accelerate --data 2", 1.0, marks=exhaustive),
         ("lightning", 1, "--framework lightning", 1.0),
         ("ddp", 2, "--framework ddp --precision fp32", 1.0),
-        pytest.param("trainer-fsdp", 2, "--framework transformers --format accelerate-fsdp --data 2", None, marks=exhaustive),
-        pytest.param("trainer-fsdp-full", 2, "--framework transformers --shard-group 2 --data 2", 1.0, marks=exhaustive),
+        pytest.param(
+            "trainer-fsdp", 2, "--framework transformers --format accelerate-fsdp --data 2", None, marks=exhaustive
+        ),
+        pytest.param(
+            "trainer-fsdp-full", 2, "--framework transformers --shard-group 2 --data 2", 1.0, marks=exhaustive
+        ),
         ("accelerate-fsdp", 2, "--framework accelerate --format accelerate-fsdp --data 2", None),
-        pytest.param("accelerate-fsdp-full", 2, "--framework accelerate --shard-group 2 --data 2", 1.0, marks=exhaustive),
+        pytest.param(
+            "accelerate-fsdp-full", 2, "--framework accelerate --shard-group 2 --data 2", 1.0, marks=exhaustive
+        ),
         ("dcp-async", 2, "--framework fsdp2 --precision fp32 --data 2", None),
         pytest.param("deepspeed-0", 2, "--framework deepspeed --zero-stage 0 --data 2", 1.0, marks=exhaustive),
         ("deepspeed-1", 2, "--framework deepspeed --zero-stage 1 --data 2", 1.0),

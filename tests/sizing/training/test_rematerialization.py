@@ -46,7 +46,9 @@ def first_again(chain: LayerChain, again: int) -> RecomputationPlan:
     return carry_out(chain, [*steps, *(step for layer in reversed(first) for step in keep_all([layer]))])
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(5, 40))])
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(5, 40))]
+)
 def test_rotor_takes_the_least_time_that_any_plan_can(seed: int) -> None:
     """Of plans that let nothing go before its time; letting go can help a little, as the paper says."""
     chain = some_chain(seed)
