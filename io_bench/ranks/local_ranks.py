@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from io_bench import interruption
 from io_bench.errors import RunEnded
 from io_bench.ranks.placement import placement_in
+from io_bench.ranks.topology import MEETING_DESCRIPTOR
 
 MAX_GOODBYE_SECONDS = 30.0
 """Longer than the ranks' own farewell and the removal of their files."""
@@ -35,18 +36,20 @@ def start_ranks(num_ranks: int) -> Iterator[None]:
 
 @contextmanager
 def _as_rank_0(num_ranks: int) -> Iterator[None]:
-    """Tell the process what a launcher would; the other ranks inherit where to meet."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free_port = probe.getsockname()[1]
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port), "WORLD_SIZE": str(num_ranks)}
-    variables = meeting | {"RANK": "0", "LOCAL_RANK": "0"}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in variables:
-            os.environ.pop(name, None)
+    """Tell the process what a launcher would; the other ranks inherit where to meet.
+
+    Rank 0 listens before it names the port, so that no other program can take it.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(listener.getsockname()[1])}
+        own = {"RANK": "0", "LOCAL_RANK": "0", MEETING_DESCRIPTOR: str(listener.fileno())}
+        variables = meeting | {"WORLD_SIZE": str(num_ranks)} | own
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name in variables:
+                os.environ.pop(name, None)
 
 
 @contextmanager

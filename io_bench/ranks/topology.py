@@ -119,6 +119,8 @@ def _address(leader: int) -> str:
 MAX_SECONDS_TO_REACH_A_NODE = 5.0
 """Max time to reach a node that answers at all; who asks has a run to end."""
 _MEETING = ("MASTER_ADDR", "MASTER_PORT")
+MEETING_DESCRIPTOR = "CKPT_BENCH_MEETING_DESCRIPTOR"
+"""Variable of rank 0 alone: the descriptor of a socket that listens at the meeting point already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,8 @@ class Address:
 def store_for(placement: Placement, *, limit_seconds: float) -> Store:
     """Open the store that this rank shares with all its peers.
 
-    Raises InvalidInput where the environment does not say how to meet, RanksLost where the store's host does not come
-    within `limit_seconds`. Who else has not come is found out in the store.
+    Raises InvalidInput where the environment does not say how to meet or another program listens there, RanksLost where
+    the store's host does not come within `limit_seconds`. Who else has not come is found out in the store.
     """
     if placement.num_ranks == 1:
         return LocalStore()
@@ -150,10 +152,13 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415 - as above
 
     is_of_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    is_host = placement.rank == 0 and not is_of_launcher
     title = "The launcher of rank 0 (host of the rendezvous)" if is_of_launcher else "Rank 0"
 
     def raise_orphaned() -> None:
-        if is_of_launcher and interruption.is_launcher_gone():
+        # The launcher listens before it starts ranks; where it was killed before this process could remember it, nobody
+        # listens.
+        if is_of_launcher and (interruption.is_launcher_gone() or _refuses(host, port)):
             raise RanksLost((), "The launcher was killed or crashed before the ranks met.")
 
     try:
@@ -162,14 +167,18 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
             lambda: TCPStore(
                 host,
                 port,
-                is_master=placement.rank == 0 and not is_of_launcher,
+                is_master=is_host,
                 timeout=timedelta(seconds=limit_seconds),
                 wait_for_workers=False,
                 multi_tenant=True,
+                master_listen_fd=_meeting_descriptor(os.environ) if is_host else None,
             ),
             heeded=raise_orphaned,
         )
     except RuntimeError as error:
+        if is_host and "EADDRINUSE" in str(error):
+            remedy = "set it to a port that is free, on all ranks"
+            raise InvalidInput.of("MASTER_PORT", "must not be in use", value=port, remedy=remedy) from error
         reason = str(error).splitlines()[0].rstrip(".")
         message = f"{title} could not be met at {host}:{port} within {seconds_text(limit_seconds)} ({reason})."
         raise RanksLost(() if is_of_launcher else (0,), message) from error
@@ -216,6 +225,22 @@ def _meeting_point(environment: Mapping[str, str]) -> tuple[str, int]:
         rule = f"must have the variables of a launcher ({wrong})"
         raise InvalidInput.of("the environment", rule, value=None, remedy="start the ranks with torchrun or srun")
     return environment["MASTER_ADDR"], int(port)
+
+
+def _refuses(host: str, port: int) -> bool:
+    """Whether nobody listens at an address."""
+    try:
+        socket.create_connection((host, port), MAX_SECONDS_TO_REACH_A_NODE).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _meeting_descriptor(environment: Mapping[str, str]) -> int | None:
+    """Duplicate the descriptor that was handed to this process, as the store closes its own; None where none was."""
+    return os.dup(int(environment[MEETING_DESCRIPTOR])) if MEETING_DESCRIPTOR in environment else None
 
 
 def _find_own_address(host: str, port: int) -> str:

@@ -19,6 +19,7 @@ import io_bench
 from io_bench import interruption
 from io_bench.commands.main import main
 from io_bench.ranks.process_group import ProcessGroup, join_group
+from tests.testbed.ports import meeting_point
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
 from tests.testbed.terminal import typed
 
@@ -46,7 +47,9 @@ class Bench:
         code = f"{prelude}\nfrom io_bench.__main__ import start\nstart()"
         return [sys.executable, "-c", code, *arguments]
 
-    def start(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, descriptors: Sequence[int] = ()
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             command,
             cwd=self.directory,
@@ -55,9 +58,25 @@ class Bench:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            pass_fds=descriptors,
         )
         self.started.append(process)
         return process
+
+    def start_ranks(
+        self, commands: Sequence[Sequence[str]], *, environments: Sequence[Mapping[str, str]] | None = None
+    ) -> list[subprocess.Popen[str]]:
+        """Start each rank by hand with its command, as srun would; `environments` add to what a launcher tells each."""
+        each = zip(commands, environments or [{}] * len(commands), strict=True)
+        with meeting_point() as meeting:
+            return [
+                self.start(
+                    command,
+                    environment=meeting.variables(rank, num_ranks=len(commands)) | dict(more),
+                    descriptors=meeting.descriptors,
+                )
+                for rank, (command, more) in enumerate(each)
+            ]
 
     def run(self, *arguments: str, num_ranks: int = 0, prelude: str = "") -> subprocess.CompletedProcess[str]:
         process = self.start(self.command(*arguments, num_ranks=num_ranks, prelude=prelude))

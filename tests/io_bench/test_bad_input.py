@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from io_bench.commands.main import main
-from tests.testbed.ports import free_port
 from tests.testbed.terminal import typed
 
 if TYPE_CHECKING:
@@ -144,12 +144,29 @@ def test_a_command_line_that_is_none_is_refused(arguments: list[str]) -> None:
 
 
 def test_of_several_ranks_only_rank_0_complains(bench: Bench, target: Path) -> None:
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     command = bench.command("run", "--target", str(target / "missing"))
-    ranks = [bench.start(command, environment=meeting | {"RANK": rank}) for rank in ("0", "1")]
-    first, second = map(bench.finish, ranks)
+    first, second = map(bench.finish, bench.start_ranks([command] * 2))
     assert "--target must be a directory that exists" in one_sentence(first.stderr)
     assert (first.returncode, second.returncode, second.stderr) == (2, 2, "")
+
+
+def test_a_port_that_another_program_listens_on_is_named_at_once(bench: Bench, target: Path) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = str(other.getsockname()[1])
+        launched = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        done = bench.run_here("run", "--target", str(target), "--timeout", "50min", environment=launched)
+    assert done.returncode == 2
+    assert f"MASTER_PORT must not be in use, got {port}: set it to a port that is free" in one_sentence(done.stderr)
+
+
+def test_a_launcher_that_was_gone_before_a_rank_began_is_not_waited_for(bench: Bench, target: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(nobody.getsockname()[1])}
+        launched = {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True"} | meeting
+        done = bench.run_here("run", "--target", str(target), "--timeout", "50min", environment=launched)
+    assert done.returncode == 1
+    assert one_sentence(done.stderr) == "The launcher was killed or crashed before the ranks met."
 
 
 def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Path) -> None:

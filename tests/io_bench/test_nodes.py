@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from sizing.storage.measurement import BenchmarkResult
-from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
@@ -24,14 +23,11 @@ def on_nodes(
     bench: Bench, *arguments: str, num_nodes: int, ranks_per_node: int, prefix_of_others: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Start the command on every rank as a launcher would; what rank 0 says. Other nodes have a prefix before it."""
-    world = {"WORLD_SIZE": str(num_nodes * ranks_per_node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    processes = [
-        bench.start(
-            [*(prefix_of_others if node else ()), *bench.command(*arguments)],
-            environment=world | {"RANK": str(rank), "LOCAL_RANK": str(local), "GROUP_RANK": str(node)},
-        )
-        for rank, (node, local) in enumerate((n, r) for n in range(num_nodes) for r in range(ranks_per_node))
-    ]
+    places = [(node, local) for node in range(num_nodes) for local in range(ranks_per_node)]
+    processes = bench.start_ranks(
+        [[*(prefix_of_others if node else ()), *bench.command(*arguments)] for node, _ in places],
+        environments=[{"LOCAL_RANK": str(local), "GROUP_RANK": str(node)} for node, local in places],
+    )
     done = [bench.finish(process) for process in processes]
     assert [each.stdout for each in done[1:]] == [""] * (len(done) - 1)
     assert {each.returncode for each in done} == {done[0].returncode}
@@ -105,7 +101,7 @@ def test_ranks_that_the_command_starts_itself_end_with_it(
 
 def test_a_number_of_ranks_that_the_launcher_did_not_start_is_refused(bench: Bench, target: Path) -> None:
     launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    environment = launched | {"MASTER_PORT": str(free_port())}
+    environment = launched | {"MASTER_PORT": "29500"}
     done = bench.run_here("run", "--target", str(target), "--ranks", "3", environment=environment)
     assert done.returncode == 2
     assert "--ranks must be 1, the ranks that were launched, got 3" in done.stderr

@@ -23,7 +23,6 @@ from sizing.storage.measurement import BenchmarkResult
 from tests.examples import spread
 from tests.testbed import processes
 from tests.testbed.launch import REPOSITORY
-from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.random_signals import catches
 
@@ -50,10 +49,8 @@ def two_ranks(bench: Bench) -> Iterator[Callable[..., list[subprocess.Popen[str]
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, prefix_of_rank_1: Sequence[str] = (), prelude: str = "") -> list[subprocess.Popen[str]]:
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
         command = bench.command(*arguments, prelude=prelude)
-        started.append(bench.start(command, environment=meeting | {"RANK": "0"}))
-        started.append(bench.start([*prefix_of_rank_1, *command], environment=meeting | {"RANK": "1"}))
+        started.extend(bench.start_ranks([command, [*prefix_of_rank_1, *command]]))
         return started
 
     yield start

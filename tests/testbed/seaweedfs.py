@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.testbed.ports import free_port
 from tests.testbed.processes import need, running
 
 _WEED = Path(sys.executable).with_name("weed")
@@ -89,7 +89,8 @@ def seaweedfs(directory: Path) -> Iterator[ObjectServer]:
     need(str(_WEED))
     (directory / "data").mkdir()
     (directory / "s3.json").write_text(json.dumps({"identities": [_IDENTITY]}))
-    server = ObjectServer(directory, dict(zip(("s3", "master", "volume", "filer"), _free_ports(4), strict=True)))
+    # It takes the ports 10,000 above for gRPC.
+    server = ObjectServer(directory, {each: free_port(beside=10_000) for each in ("s3", "master", "volume", "filer")})
     server.start()
     try:
         yield server
@@ -104,18 +105,3 @@ def _answer(url: str) -> str | None:
             return str(answer.read().decode())
     except (OSError, http.client.HTTPException):
         return None
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, nor on the ports 10,000 above, which the server takes for gRPC."""
-    ports: list[int] = []
-    while len(ports) < count:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 10_000))
-            except (OSError, OverflowError):
-                continue
-            ports.append(port)
-    return ports
