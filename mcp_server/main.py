@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sizing.errors import InvalidInput
-from sizing.terminal.program import Program, run
+from sizing.terminal.program import Program, Version, program_app, run
 
 _PROGRAM = Program("ckpt-mcp", extra="mcp", flags_elsewhere={"--host": "--http", "--port": "--http"})
 
@@ -24,16 +24,20 @@ def _commands() -> typer.Typer:
 
     from mcp_server import server  # noqa: PLC0415 - see above
 
-    app = typer.Typer(add_completion=False)
+    app = program_app(
+        help="Answer programs that ask by the Model Context Protocol (MCP): each question of ckpt-size is a tool.",
+        no_args_is_help=False,
+        subcommand_metavar="",
+    )
 
-    @app.command()
+    @app.callback(invoke_without_command=True)
     def serve(
         http: Annotated[
             str | None,
             typer.Option(metavar="HOST:PORT", help="Answer by HTTP at /mcp. Default: on standard input and output"),
         ] = None,
+        version: Version = False,  # noqa: ARG001 - its callback prints it
     ) -> None:
-        """Answer programs that ask by the Model Context Protocol (MCP): each question of ckpt-size is a tool."""
         if http is None:
             anyio.run(server.serve_standard_streams)
         else:

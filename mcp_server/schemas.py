@@ -109,12 +109,13 @@ def _references(schema: Schema, mark: str = "") -> Iterator[tuple[str, str]]:
 
 
 def find_fields(words: str) -> list[Field]:
-    """Find the fields whose path or description has all of these words; those of the path come first.
+    """Find the fields whose path or description has all of these words: by path first, of these the least deep first.
 
     Raises InvalidInput where no field has them.
     """
     fields = list(scenario_fields())
     by_path = [field for field in fields if has_all_of(words, field.path)]
+    by_path.sort(key=lambda field: field.path.count("."))
     found = by_path + [field for field in fields if field not in by_path and has_all_of(words, field.line)]
     if not found:
         names = [field.path.rpartition(".")[2] for field in fields]
