@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import anyio
 import anyio.from_thread
 import anyio.to_thread
@@ -11,7 +13,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from mcp_server.tools import INSTRUCTIONS, QuestionTool, tools
+from mcp_server.tools import INSTRUCTIONS, tools
 from sizing.errors import SizingError
 from sizing.version import __version__
 
@@ -34,17 +36,23 @@ def new_server() -> Server[dict[str, object]]:
 
 
 async def _list_tools(_context: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[await anyio.to_thread.run_sync(_described, each) for each in tools().values()])
+    return types.ListToolsResult(tools=await anyio.to_thread.run_sync(_describe_tools))
 
 
-def _described(tool: QuestionTool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.schema(),
-        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
-    )
+@functools.cache
+def _describe_tools() -> list[types.Tool]:
+    """Describe every tool. The schemas take a second, and stay the same."""
+    annotations = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+    return [
+        types.Tool(
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            input_schema=tool.schema(),
+            annotations=annotations,
+        )
+        for tool in tools().values()
+    ]
 
 
 async def _call_tool(context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:

@@ -1,6 +1,6 @@
 """A real server on a real database, SQLite or PostgreSQL, started as its user starts it.
 
-A module whose tests are to run on both has `DATABASES = BOTH`.
+A module whose tests are about the database has `DATABASES = BOTH`, one that stores something `SQLITE_FIRST`.
 """
 
 import contextlib
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
+SQLITE_FIRST = ("sqlite", pytest.param("postgresql", marks=pytest.mark.long))
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 NUM_EVEN_RUNS = 8

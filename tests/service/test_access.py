@@ -11,9 +11,9 @@ from service.app import ROUTERS
 from service.database import TokenRow, open_database
 from service.database.tables import Base
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import BOTH, bearer, ckpt_serve, created_token, logged
+from tests.service.conftest import SQLITE_FIRST, bearer, ckpt_serve, created_token, logged
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 SOME = {

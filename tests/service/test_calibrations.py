@@ -20,11 +20,11 @@ from sizing.scenario import scenario_from
 from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration import calibrate
 from sizing.storage.measurement import BenchmarkResult
-from tests.service.conftest import BOTH, bearer, created_token, result_document
+from tests.service.conftest import SQLITE_FIRST, bearer, created_token, result_document
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.sizing.storage.calibration.test_agreement import slowed
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 RUNS = [
     result(FULL_SCAN[:20], run_id="20261120T120000Z-abc"),
     result(FULL_SCAN[20:], run_id="20261121T120000Z-abc", seed=1),

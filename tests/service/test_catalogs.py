@@ -47,6 +47,7 @@ def test_frameworks_are_listed_with_their_versions_and_sources(client: httpx.Cli
     assert {entry["format"] for entry in listed} <= {entry["name"] for entry in client.get("/v1/formats").json()}
 
 
+@pytest.mark.long
 def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> None:
     assert ValidationReport.model_validate(client.get("/v1/validation").json()) == validation()
 
@@ -60,7 +61,7 @@ def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> Non
         "/v1/failure-rates/rsc-1",
         "/v1/frameworks",
         "/v1/techniques",
-        "/v1/validation",
+        pytest.param("/v1/validation", marks=pytest.mark.long),
         "/v1/models/gpt2",
         "/v1/nodes/dgx-a100",
     ],

@@ -15,10 +15,8 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from sizing.checkpoint_files import contents_of
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized_layout import manifest_of
-from tests.service.conftest import BOTH
 from tests.sizing.checkpoint_files.trained import tiny_llama
 
-DATABASES = BOTH[:1]
 WORDS = {"accept": "application/vnd.checkpoint-sizing.presentation+json"}
 WIDE = {
     "model": {"preset": "llama-3.1-405b"},

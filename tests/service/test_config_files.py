@@ -7,9 +7,7 @@ from typing import Any
 import httpx
 
 from sizing.config_files.request import REFERENCE_IMPORT
-from tests.service.conftest import BOTH
 
-DATABASES = BOTH[:1]
 SECRET = "hf_0123456789abcdef"  # noqa: S105 - a made-up one, looked for in the answer
 
 

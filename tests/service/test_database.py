@@ -253,6 +253,7 @@ SECONDS_UNTIL_GIVEN_UP = 30.0
 """As docs/operations.md promises of a server that stops answering."""
 
 
+@pytest.mark.long
 def test_a_frozen_postgresql_is_503_for_everybody_until_it_runs_again(tmp_path: Path) -> None:
     """Its kernel takes connections and acknowledges packets, so only who waits for an answer notices."""
     paths = ["/readyz", *["/v1/storage-systems"] * 60]  # more than there are threads and connections

@@ -10,10 +10,10 @@ from service.database import Database, open_database
 from service.database.storage_systems import find_system
 from service.database.tables import AuditRow, RunDocumentRow, RunRow, ScenarioRow, TokenRow, new_id, now
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import BOTH, bearer, gauge, result_document
+from tests.service.conftest import SQLITE_FIRST, bearer, gauge, result_document
 from tests.testbed.processes import until
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sizing import __version__
-from tests.service.conftest import BOTH, bearer, connected, created_token, logged, result_document
+from tests.service.conftest import SQLITE_FIRST, bearer, connected, created_token, logged, result_document
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 MIB = 1024**2
 
 

@@ -310,7 +310,8 @@ def test_earlier_changes_follow(opened: BrowserContext, rest: httpx.Client, serv
     assert page.locator("#answer tbody tr").count() == 60
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, width: int, scheme: Scheme) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)

@@ -15,9 +15,9 @@ from sizing import __version__
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.schema_versions import SCHEMA_VERSION
-from tests.service.conftest import BOTH, bearer
+from tests.service.conftest import SQLITE_FIRST, bearer
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 

@@ -17,11 +17,11 @@ from service.database.tables import Base, SharingLinkRow, now
 from service.routes.sharing import shared
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from tests.service.conftest import BOTH, bearer, created_token, logged, serving
+from tests.service.conftest import SQLITE_FIRST, bearer, created_token, logged, serving
 from tests.service.test_access import SOME
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 
 BODY = {"name": "to share", "scenario": REFERENCE_SCENARIO}
 

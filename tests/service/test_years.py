@@ -21,12 +21,12 @@ from service_client.errors import Refused
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.storage.calibration import calibrate
 from sizing.storage.measurement import BenchmarkResult
-from tests.service.conftest import BOTH, bearer, created_token, gauge, result_document, serving
+from tests.service.conftest import SQLITE_FIRST, bearer, created_token, gauge, result_document, serving
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.sizing.storage.calibration.test_agreement import slowed
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
-DATABASES = BOTH
+DATABASES = SQLITE_FIRST
 SCENARIO = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 
 

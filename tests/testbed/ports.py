@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import socket
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from io_bench.ranks.topology import MEETING_DESCRIPTOR
 
 _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_reserved: list[socket.socket] = []
 
 
 def free_port(*, beside: int | None = None) -> int:
@@ -41,7 +41,7 @@ def _reserve(port: int) -> bool:
     if not _binds(name, f"\0port-of-a-test-{port}"):
         name.close()
         return False
-    _reserved.append(name)
+    atexit.register(name.close)
     return True
 
 
