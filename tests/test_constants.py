@@ -1,4 +1,4 @@
-"""Every number that the code has by a name says beside it why it is that number; a class name stands for one class."""
+"""Every number that the code has by a name says beside it why it is that number."""
 
 import ast
 import re
@@ -71,12 +71,3 @@ def test_a_number_without_a_reason_is_found() -> None:
         'A = 1\n"""Why."""\nB = 2\nC = 3\n"""Why both."""\n\nD = 4\n\nE = -5.0\n# why\nF = 6\nSECONDS_PER_DAY = 7\n'
     )
     assert list(found) == ["D", "E"]
-
-
-def test_a_class_name_stands_for_one_class() -> None:
-    where: dict[str, list[str]] = {}
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
