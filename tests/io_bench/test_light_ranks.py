@@ -21,11 +21,14 @@ from io_bench.ranks.slurm import node_by_launcher
 from io_bench.ranks.topology import store_for
 from tests.testbed.light_ranks import World, meeting_at, passage
 from tests.testbed.ports import free_port
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 RANKS_PER_NODE = 4
+MISSED_SECONDS = 8.0
+"""After which a rank is missed that never comes; the others come at once, however busy the machine is."""
 # Of a rank in a repetition, at its leader or beyond: keys, times, counters, phases of two operations.
 MAX_BYTES_PER_RANK = 2_500
 
@@ -64,11 +67,17 @@ def groups() -> Callable[..., dict[int, BaseException | None]]:
     """Runs something on ranks that are threads, each with a group; what each raised."""
 
     def run(
-        here: World, work: Callable[[ProcessGroup], object], *, but: int | None = None, timeout_seconds: float = 8.0
+        here: World,
+        work: Callable[[ProcessGroup], object],
+        *,
+        but: int | None = None,
+        patience_seconds: float = SECONDS_UNTIL_STUCK,
     ) -> dict[int, BaseException | None]:
         def live(rank: int) -> BaseException | None:
             placement = here.placement(rank)
-            group = ProcessGroup(placement, store_for(placement, limit_seconds=60.0), timeout_seconds)
+            store = store_for(placement, limit_seconds=SECONDS_UNTIL_STUCK)
+            group = ProcessGroup(placement, store, 2 * SECONDS_UNTIL_STUCK)
+            wait_for(group, patience_seconds)
             try:
                 group.introduce()
                 work(group)
@@ -90,6 +99,11 @@ def groups() -> Callable[..., dict[int, BaseException | None]]:
     return run
 
 
+def wait_for(group: ProcessGroup, patience_seconds: float) -> None:
+    """Let a rank wait so long for others: by its timeout it would wait for all that it does, the work of others too."""
+    vars(group)["_waiting"].patience_seconds = patience_seconds
+
+
 def test_values_go_to_rank_0_and_to_neighbours_and_peers(groups: Callable[..., dict[int, object]]) -> None:
     seen: dict[int, object] = {}
 
@@ -103,7 +117,7 @@ def test_values_go_to_rank_0_and_to_neighbours_and_peers(groups: Callable[..., d
             group.broadcast(f"by {group.rank}", doing="x"),
         )
 
-    assert set(groups(world(12), talk, timeout_seconds=600.0).values()) == {None}
+    assert set(groups(world(12), talk).values()) == {None}
     for rank, found in seen.items():
         first = rank - rank % RANKS_PER_NODE
         here = list(range(first, first + RANKS_PER_NODE))
@@ -113,7 +127,7 @@ def test_values_go_to_rank_0_and_to_neighbours_and_peers(groups: Callable[..., d
 def test_ranks_that_never_came_are_listed_on_every_rank(
     groups: Callable[..., dict[int, BaseException]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raised = groups(world(8), lambda _: None, but=6)
+    raised = groups(world(8), lambda _: None, but=6, patience_seconds=MISSED_SECONDS)
     said = capsys.readouterr().err
     assert len(raised) == 7
     for error in raised.values():
@@ -124,12 +138,14 @@ def test_ranks_that_never_came_are_listed_on_every_rank(
 def test_a_rank_that_hangs_is_listed_with_its_node_and_nobody_else_is(
     groups: Callable[..., dict[int, BaseException]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    have_ended = threading.Event()
+    have_ended, are_there = threading.Event(), threading.Barrier(11)
 
     def hang(group: ProcessGroup) -> None:
         if group.rank == 10:
             have_ended.wait()
             return
+        are_there.wait()
+        wait_for(group, MISSED_SECONDS)
         try:
             group.meet(doing="writing")
         finally:
