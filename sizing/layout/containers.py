@@ -29,7 +29,8 @@ With storages aligned to 4,096 bytes for direct I/O, torch.save added 29,289, 66
 tensors of whole pages, where each header takes a page; about 2,430 per tensor to tensors of other sizes. safetensors
 0.8 added 120, 1,104, 11,176 and 113,648 bytes. Orbax 0.12 with zarr3, 10 and 100 arrays with names of 35 characters on
 4 processes: each wrote 42 bytes per array beside its slices and 156 in `array_metadatas`; the process that merges the
-manifests 720 more."""
+manifests 720 more. Its index comes on top, anew with each commit: 1 to 29 kB per process for 38 arrays, as commits
+happen to gather writes."""
 
 
 @dataclass(frozen=True, slots=True)

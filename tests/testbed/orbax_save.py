@@ -14,7 +14,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-LAYERS, EMBED, HEADS, KV_HEADS, HEAD, MLP, VOCAB = 4, 128, 8, 4, 16, 256, 512
+LAYERS, EMBED, HEADS, KV_HEADS, HEAD, MLP, VOCAB = 4, 512, 8, 4, 64, 1024, 2048
 TWO_GIB = 2 * 1024**3
 PARAMETERS = {
     "token_embedder.embedding": ((VOCAB, EMBED), ("tensor", "fsdp")),

@@ -21,13 +21,13 @@ SAVE = Path(__file__).parents[2] / "testbed" / "orbax_save.py"
 
 LLAMA = {
     "family": "llama",
-    "hidden_size": 128,
+    "hidden_size": 512,
     "num_layers": 4,
     "num_attention_heads": 8,
     "num_kv_heads": 4,
-    "head_dim": 16,
-    "ffn_hidden_size": 256,
-    "vocab_size": 512,
+    "head_dim": 64,
+    "ffn_hidden_size": 1024,
+    "vocab_size": 2048,
     "tied_embeddings": False,
 }
 """The model of orbax_save.py."""
@@ -145,11 +145,15 @@ MESHES = [
 def test_each_process_of_orbax_writes_what_is_predicted(
     tmp_path: Path, world: int, fsdp: int, tensor: int, degrees: dict[str, int]
 ) -> None:
-    """Values that no codec compresses: random bits. Headers and names weigh in a model of 12 MB: 12 kB are allowed."""
+    """Values that no codec compresses: random bits.
+
+    A process writes its index with each commit, and how many writes one commit takes in is a matter of their moments: up
+    to 29 kB were seen. What varies has no weight in a model of 138 MB, and 12 kB in a rank with vectors alone.
+    """
     folder = saved(tmp_path, world=world, fsdp=fsdp, tensor=tensor, values="bits")
     predicted, real = bytes_of_ranks(sized(**degrees)), written(folder, world)
-    assert sum(predicted) == pytest.approx(sum(real), rel=0.01)
-    assert predicted == pytest.approx(real, rel=0.01, abs=12_000)
+    assert sum(predicted) == pytest.approx(sum(real), rel=0.002)
+    assert predicted == pytest.approx(real, rel=0.002, abs=12_000)
     contents = contents_of(folder)
     report = sized(**degrees)
     assert contents.layout == "Orbax"
