@@ -118,6 +118,7 @@ FLAGS = (
     Flag("--tensor", "parallelism.tensor", is_common=True),
     Flag("--pipeline", "parallelism.pipeline", is_common=True),
     Flag("--virtual-pipeline", "parallelism.virtual_pipeline"),
+    Flag("--layers-per-stage", "parallelism.layers_per_stage", "N,NxN,...", "3,14x4,2"),
     Flag("--first-stage-layers", "parallelism.first_stage_layers"),
     Flag("--last-stage-layers", "parallelism.last_stage_layers"),
     Flag("--embedding-counts-as-layer", "parallelism.embedding_counts_as_layer", "YES/NO", "yes"),
