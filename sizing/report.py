@@ -149,6 +149,15 @@ class SizingReport(RunReport, LayoutReport):
     )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one checkpoint as it is stored: with a reduction the largest save, a full one where there is one.
+
+        >>> answer({"model": {"preset": "gpt2"}}).stored_bytes
+        1742157312
+        """
+        return self.reduction.largest_bytes if self.reduction else self.checkpoint.written_bytes
+
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
         return report_html(self)
