@@ -36,12 +36,12 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
     """
     if FRAMEWORKS[training.framework].key_value_heads == "cut":
         inventory = with_heads_cut(inventory)
+    if training.frozen:  # before adapters are added, whose names begin with those of their matrices
+        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
     if training.adapters is not None:
         adapters = training.adapters
         field = "training.adapters.tensors"
         inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
-    if training.frozen:
-        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
     if training.folds_pipeline:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()

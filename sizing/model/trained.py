@@ -8,6 +8,8 @@ from dataclasses import replace
 from sizing.errors import InvalidInput
 from sizing.model.inventory import Inventory, TensorGroup
 
+_DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
+
 
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
     """Mark tensors as not trained, by name or by the beginning of the name.
@@ -35,9 +37,10 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
     if names is None and not (names := default_targets(inventory)):
         rule = "is required for a model of which no attention is known"
-        described = f"name some of its matrices: {_list_names(matrices)}"
-        remedy = described if matrices else "describe the model by preset, architecture, huggingface_config or tensors"
+        remedy = f"name some of its matrices: {_list_names(matrices)}" if matrices else _DESCRIBE
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
+    if not matrices:
+        raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE)
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
     frozen = tuple(replace(group, is_trained=False) for group in inventory)
@@ -47,8 +50,8 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
         if not _is_named(group, names):
             continue
         outputs, inputs = group.shape
-        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs))
-        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank))
+        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs), is_trained=True)
+        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank), is_trained=True)
         if group.cut == 0:
             first = replace(first, pieces=1)
         else:

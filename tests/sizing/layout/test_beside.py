@@ -144,6 +144,25 @@ def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:
     assert plain.training.gpu_state_bytes - frozen.training.gpu_state_bytes == 16 * embedding
 
 
+@pytest.mark.parametrize("framework", ["megatron", "fsdp2"])
+@pytest.mark.parametrize("frozen", [["attention"], ["attention", "ffn"]])
+def test_freezing_the_base_leaves_its_adapters_trained(framework: str, frozen: list[str]) -> None:
+    """The base is frozen with adapters anyway, so naming its tensors changes nothing."""
+    training = {"framework": framework, "adapters": {"rank": RANK}}
+    assert report_of(training | {"frozen": frozen}).checkpoint == report_of(training).checkpoint
+
+
+def test_a_checkpoint_without_a_byte_is_refused() -> None:
+    training = {"framework": "fsdp2", "frozen": ["parameters"], "saved_state": {"weights": None}}
+    with pytest.raises(InvalidInput, match=r"training\.saved_state must leave something to save"):
+        report_of(training, model={"num_parameters": 10**9})
+
+
+def test_a_bare_count_has_no_matrices_for_named_adapters() -> None:
+    with pytest.raises(InvalidInput, match=r"needs a model of which matrices are known: describe the model by preset"):
+        report_of({"adapters": {"rank": 32, "tensors": ["q_proj"]}}, model={"num_parameters": 7_541_237_184})
+
+
 @pytest.mark.parametrize(
     ("training", "sentence"),
     [
