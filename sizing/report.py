@@ -386,7 +386,7 @@ def _adapter_warnings(adapters: Adapters | None, model: ResolvedModel) -> Iterat
         yield (
             f"The checkpoint holds the adapters alone. A restart reads the frozen weights too, {base} in bf16 for each "
             "replica, which no restore time here counts: add that to reliability.relaunch_seconds, or save them with "
-            "training.adapters.save_base"
+            "training.adapters.save_base. Adapters merged into the model at each save are an export: checkpoint.export"
         )
 
 

@@ -69,5 +69,5 @@ def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[As
     """Report which matrices get an adapter, if the scenario does not name them."""
     if training.adapters is not None and training.adapters.tensors is None:
         names = ", ".join(default_targets(inventory))
-        reason = "default: all of attention; PEFT takes only queries and values of most families where nobody says"
+        reason = "default: PEFT's, queries and values of most model types"
         yield Assumption(field="training.adapters.tensors", value=names, reason=reason)
