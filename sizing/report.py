@@ -149,6 +149,15 @@ class SizingReport(RunReport, LayoutReport):
     )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one checkpoint as it is stored: with a reduction the largest save, a full one where there is one.
+
+        >>> answer({"model": {"preset": "gpt2"}}).stored_bytes
+        1742157312
+        """
+        return self.reduction.largest_bytes if self.reduction else self.checkpoint.written_bytes
+
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
         return report_html(self)
@@ -386,7 +395,7 @@ def _adapter_warnings(adapters: Adapters | None, model: ResolvedModel) -> Iterat
         yield (
             f"The checkpoint holds the adapters alone. A restart reads the frozen weights too, {base} in bf16 for each "
             "replica, which no restore time here counts: add that to reliability.relaunch_seconds, or save them with "
-            "training.adapters.save_base"
+            "training.adapters.save_base. Adapters merged into the model at each save are an export: checkpoint.export"
         )
 
 

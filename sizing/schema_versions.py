@@ -93,6 +93,13 @@ def _language_model_alone(document: Document) -> bool | None:
     return True if has_parts or known_spelling(preset, _OF_SEVERAL_PARTS) else None
 
 
+def _all_of_attention(document: Document) -> list[str] | None:
+    """Return the matrices that once had adapters by default: all of attention, but in models of a state space alone."""
+    config = (_block(document, "model") or {}).get("huggingface_config")
+    model_type = str(config.get("model_type")) if isinstance(config, Mapping) else ""
+    return None if "mamba" in model_type else ["attention"]
+
+
 FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
     1: (
         FormerDefault("checkpoint.format", _classic_format),
@@ -104,6 +111,7 @@ FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
     2: (FormerDefault("training.attention", _attention),),
     3: (
         FormerDefault("model.language_model_only", _language_model_alone),
+        FormerDefault("training.adapters.tensors", _all_of_attention),
         FormerDefault("reliability.detection_seconds", _midpoint_of_detection),
     ),
 }

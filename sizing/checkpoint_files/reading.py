@@ -159,7 +159,9 @@ def _choose_framework_fields(
         return fields | {FORMAT: "accelerate-fsdp"}
     if FSDP_WEIGHTS in {path.name for path in paths} and num_ranks > 1:
         return fields | {SHARD_GROUP: str(num_ranks)}
-    return fields | adapter_fields(containers) if any(layout.name == ADAPTER for layout in layouts) else fields
+    if not any(layout.name == ADAPTER for layout in layouts):
+        return fields
+    return fields | adapter_fields((each.name, each.shape) for container in containers for each in container.tensors)
 
 
 def _sum_tensors(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:

@@ -30,6 +30,8 @@ FLAGS_ELSEWHERE = {
         "--model": "--preset --model-name --arch",
         "--zero-stage": "--zero",
         "--gpus": "--num-gpus --ngpus --gpu --world-size",
+        "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank",
+        "--lora-targets": "--target-modules --lora-target --lora-target-modules --lora-modules --adapters-tensors",
         "--node": "--node-type --machine --instance --system",
         "--storage-nics": "--storage-nic --storage-adapters --storage-network --nics",
         "--format": "--ckpt-format --dist-ckpt-format",

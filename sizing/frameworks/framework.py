@@ -8,12 +8,12 @@ the objects; no other module asks for a framework by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sizing.provenance import Assumption
-from sizing.state.offload import Place
+from sizing.state.offload import Offload, Place
 from sizing.state.optimizers import Dtype
 from sizing.state.saved_state import PartName
 from sizing.state.training import FrameworkName, Loss, Precision, Schedule
@@ -98,6 +98,17 @@ class OffloadRule:
     updates_on_gpu: bool = False
     overlaps_update: bool = False
     moves_activations: bool = False
+
+    def choices(self, *, has_drives: bool) -> Iterator[Offload]:
+        """List what of the state may leave: the optimizer to the host, with the weights or not; the same to drives."""
+        if "host" in self.optimizer and not self.is_joint:
+            yield Offload(optimizer="host")
+        if "host" in self.weights:
+            yield Offload(optimizer="host", weights="host")
+        if "nvme" in self.optimizer and has_drives:
+            yield Offload(optimizer="nvme")
+        if "nvme" in self.weights and has_drives:
+            yield Offload(optimizer="nvme", weights="nvme")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,14 @@ def saved_parts(
         of_frozen_alone = of_frozen_alone and "weights" not in override.model_fields_set
     parts = _parts(dtypes, training, has_weights_of_trained=not of_frozen_alone)
     if not parts:
-        raise InvalidInput.of(
-            "training.saved_state",
-            "must leave something to save",
-            value="null for every part",
-            remedy="give at least one part a dtype",
-        )
+        raise nothing_to_save("null for every part")
     return parts
+
+
+def nothing_to_save(value: str) -> InvalidInput:
+    """Return the error for a checkpoint without a byte."""
+    remedy = "give at least one part a dtype"
+    return InvalidInput.of("training.saved_state", "must leave something to save", value=value, remedy=remedy)
 
 
 def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> tuple[StatePart, ...]:

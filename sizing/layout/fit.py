@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sizing.cluster import Cluster, ResolvedKind
 from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout.chunks import CountedEnds, LayerSplit, SpreadLayers
-from sizing.layout.parallelism import Parallelism
+from sizing.layout.parallelism import Parallelism, layers_text
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
 from sizing.model.inventory import Inventory, with_heads_cut
@@ -255,7 +256,24 @@ def _equal_chunks_remedy(p: Parallelism, num_layers: int, counted: CountedEnds) 
     if (num_layers + len(CountedEnds._fields)) % p.pipeline == 0:
         nearest = _nearest_divisors((num_layers + len(CountedEnds._fields)) // p.pipeline, p.virtual_pipeline)
         return f"with {both} the nearest valid degrees are {nearest}"
-    return "choose a pipeline degree that divides num_layers"
+    return f"give the layers of each chunk: layers_per_stage {layers_text(_nearly_even_chunks(p, num_layers))}"
+
+
+def _nearly_even_chunks(p: Parallelism, num_layers: int) -> list[int]:
+    """List the layers of chunks that differ by one at most, where embedding and loss stand for a layer each.
+
+    Source: as Megatron-LM, core/transformer/pipeline_parallel_layer_layout.py, lets a layout say; its published layout
+    of DeepSeek-V3's 61 layers, "Et*3|(tt|)*29,m|L" for 32 chunks, likewise gives the ends less.
+
+    >>> _nearly_even_chunks(Parallelism(pipeline=2, virtual_pipeline=2), 7)
+    [2, 2, 2, 1]
+    """
+    ends = CountedEnds(embedding=True, loss=True) if num_layers >= p.num_model_chunks else CountedEnds()
+    units = SpreadLayers(num_layers + sum(ends), p.num_model_chunks)
+    layers = [past - start for start, past in pairwise(map(units.before, range(p.num_model_chunks + 1)))]
+    layers[0] -= ends.embedding
+    layers[-1] -= ends.loss
+    return layers
 
 
 def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidInput:

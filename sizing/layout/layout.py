@@ -12,6 +12,7 @@ from pydantic import Field
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.frameworks import saved_parts
 from sizing.frameworks.framework import OptimizerSharding
+from sizing.frameworks.saved_parts import nothing_to_save
 from sizing.layout.chunks import split_assumptions
 from sizing.layout.files import FileTotals, Plan, WriterClass
 from sizing.layout.fit import check_fit
@@ -156,6 +157,8 @@ def lay_out(
             observed_bytes=checkpoint.observed_bytes,
         )
     )
+    if not contents.size.written_bytes:
+        raise nothing_to_save("weights of frozen tensors alone, which it leaves out")
     return CheckpointLayout(
         **vars(contents),
         on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from itertools import chain, groupby, islice, repeat
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
@@ -26,6 +29,35 @@ class Ranks(NamedTuple):
 
     dense: int = 1
     expert: int = 1
+
+
+MAX_PLACES = 1_024
+"""Stages or chunks whose layers may be listed."""
+_RUN = re.compile(r"(?P<num>[0-9]{1,4})\s*x\s*(?P<layers>[0-9]{1,9})")
+"""Equal places of a pipeline, as text: 14x4 is fourteen times four layers."""
+
+
+def _split_layers(layers: object) -> object:
+    """Split layers given as text, each run of equal ones in full.
+
+    >>> _split_layers("3,2x4,2")
+    ['3', '4', '4', '2']
+    """
+    if not isinstance(layers, str):
+        return layers
+    runs = ((text.strip(), _RUN.fullmatch(text.strip())) for text in layers.split(","))
+    each = (repeat(run["layers"], int(run["num"])) if run else (text,) for text, run in runs)
+    return list(islice(chain.from_iterable(each), MAX_PLACES + 1))
+
+
+def layers_text(layers: Iterable[int]) -> str:
+    """Write the layers of stages or chunks as `layers_per_stage` reads them.
+
+    >>> layers_text([3, 4, 4, 2])
+    '3,2x4,2'
+    """
+    runs = [(number, len(list(equal))) for number, equal in groupby(layers)]
+    return ",".join(f"{num}x{number}" if num > 1 else str(number) for number, num in runs)
 
 
 class Parallelism(StrictModel):
@@ -76,11 +108,13 @@ class Parallelism(StrictModel):
         DEFAULT_RANK_ORDER,
         description="Axes by which ranks are numbered, the fastest first. Default: Megatron-LM's tp-cp-ep-dp-pp.",
     )
-    layers_per_stage: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
+    layers_per_stage: (
+        Annotated[tuple[Annotated[int, Field(ge=0, le=10_000)], ...], BeforeValidator(_split_layers)] | None
+    ) = Field(
         None,
-        max_length=1_024,
-        description="Layers of each pipeline stage, the first stage first. "
-        "With virtual_pipeline it may list each model chunk instead, in the model's order. "
+        max_length=MAX_PLACES,
+        description="Layers of each pipeline stage, the first stage first, as a list or as text: 3,14x4,2 is 3, "
+        "fourteen times 4, and 2. With virtual_pipeline it may list each model chunk instead, in the model's order. "
         "Default: spread evenly, the first stages take what is left over.",
     )
     first_stage_layers: Annotated[int, Field(ge=0, le=10_000)] | None = Field(

@@ -36,12 +36,12 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
     """
     if FRAMEWORKS[training.framework].key_value_heads == "cut":
         inventory = with_heads_cut(inventory)
+    if training.frozen:  # before adapters are added, whose names begin with those of their matrices
+        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
     if training.adapters is not None:
         adapters = training.adapters
         field = "training.adapters.tensors"
         inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
-    if training.frozen:
-        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
     if training.folds_pipeline:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()
@@ -69,5 +69,5 @@ def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[As
     """Report which matrices get an adapter, if the scenario does not name them."""
     if training.adapters is not None and training.adapters.tensors is None:
         names = ", ".join(default_targets(inventory))
-        reason = "default: all of attention; PEFT takes only queries and values of most families where nobody says"
+        reason = "default: PEFT's, queries and values of most model types"
         yield Assumption(field="training.adapters.tensors", value=names, reason=reason)

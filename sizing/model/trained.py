@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from sizing.checkpoint_files.adapters import tensors_named
 from sizing.errors import InvalidInput
 from sizing.model.inventory import Inventory, TensorGroup
+
+_OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
+"""Part of a name that means attention. Linear attention is a kind of layer of its own."""
+_DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
 
 
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
@@ -35,9 +41,11 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
     if names is None and not (names := default_targets(inventory)):
         rule = "is required for a model of which no attention is known"
-        described = f"name some of its matrices: {_list_names(matrices)}"
-        remedy = described if matrices else "describe the model by preset, architecture, huggingface_config or tensors"
+        remedy = f"name some of its matrices: {_list_names(matrices)}" if matrices else _DESCRIBE
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
+    if not matrices:
+        raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE)
+    names = tensors_named(tuple(names), {group.name for group in matrices})
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
     frozen = tuple(replace(group, is_trained=False) for group in inventory)
@@ -47,8 +55,8 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
         if not _is_named(group, names):
             continue
         outputs, inputs = group.shape
-        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs))
-        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank))
+        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs), is_trained=True)
+        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank), is_trained=True)
         if group.cut == 0:
             first = replace(first, pieces=1)
         else:
@@ -62,25 +70,34 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
 
 
 def default_targets(inventory: Inventory) -> tuple[str, ...]:
-    """Name the matrices that get adapters by default: all of attention, else the projection into an SSM.
+    """Name the matrices that get adapters by default: queries and values, with the keys that share a module with them.
 
-    Modules for multi-token prediction get none: the models that PEFT adapts lack them. PEFT adapts all of attention by
-    default in families with several kinds of layers (nemotron_h: q_proj, k_proj, v_proj, o_proj), and only queries and
-    values in most others. It has no default for multi-head latent attention and for Mamba, whose output projection it
-    refuses to adapt. Source: PEFT 0.21, peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
+    So does PEFT in most model types (llama: q_proj, v_proj; gpt2: c_attn). It adapts all of attention beside layers of
+    a state space (nemotron_h: q_proj, k_proj, v_proj, o_proj), and has no default for latent attention, of which all
+    is taken, and for Mamba, whose output projection it refuses to adapt. Modules for multi-token prediction get none:
+    the models that PEFT adapts lack them. Source: PEFT 0.21, peft/utils/constants.py,
+    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
 
-    >>> default_targets((TensorGroup("attention.query_up", (8, 4), 8, layers=range(3)),))
+    >>> query = TensorGroup("attention.query", (8, 4), 8, layers=range(3))
+    >>> default_targets((query, replace(query, name="attention.key_value")))
+    ('attention.query', 'attention.value')
+    >>> default_targets((replace(query, name="attention.query_up"),))
     ('attention.query_up',)
     """
     hidden = [group for group in inventory if group.is_hidden_matrix and not group.name.startswith("mtp.")]
-    names = tuple(dict.fromkeys(group.name for group in hidden))
-    of_attention = tuple(name for name in names if any(map(_is_attention, name.split("."))))
-    return of_attention or tuple(name for name in names if name == "ssm.in" or name.startswith("ssm.in."))
-
-
-def _is_attention(part: str) -> bool:
-    """Return whether one part of a name means attention. Linear attention is a kind of layer of its own."""
-    return part == "cross" or (part.endswith(("attention", "attn")) and not part.startswith("linear"))
+    of_attention = [group for group in hidden if _OF_ATTENTION.search(group.name)]
+    has_other_layers = any(group.name.startswith(("ssm.", "linear.")) for group in hidden)
+    lasts = {group.name.rpartition(".")[2] for group in of_attention}
+    names = [group.name for group in of_attention]
+    if not has_other_layers and "query" in lasts and lasts & {"value", "key_value"}:
+        names = [
+            group.name if group.fused else group.name.replace("key_value", "value")
+            for group in of_attention
+            if group.fused or group.name.endswith((".query", ".value", ".key_value"))
+        ]
+    elif not names:
+        names = [group.name for group in hidden if group.name == "ssm.in" or group.name.startswith("ssm.in.")]
+    return tuple(dict.fromkeys(names))
 
 
 def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:
@@ -110,7 +127,7 @@ def _check_names(inventory: Inventory, names: Collection[str], *, field: str) ->
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
             remedy = f"this model has {_list_names(inventory)}"
-            raise InvalidInput.of(field, "must name tensors of the model", value=name, remedy=remedy)
+            raise InvalidInput.of(field, "must name weights of the model", value=name, remedy=remedy)
 
 
 def _list_names(inventory: Inventory) -> str:

@@ -57,7 +57,7 @@ def verdict(report: SizingReport) -> str:
     size, and what to give for the rest of the answer.
     """
     if asks_for_size(report):
-        size = decimal_bytes_text(report.checkpoint.written_bytes)
+        size = decimal_bytes_text(report.stored_bytes)
         failures = f" and {MTBF}" if report.interval.mtbf_seconds is None else ""
         sentence = f"A checkpoint has {size}. For times and losses give {WRITE_RATE}, {READ_RATE}{failures}."
         return sentence + _ask_for_gpus(report)

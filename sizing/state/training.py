@@ -112,15 +112,15 @@ class Adapters(StrictModel):
         BeforeValidator(_split_names),
     ] = Field(
         None,
-        description="Matrices that get an adapter, by name or by the beginning of the name; also as a text with "
-        "commas. The q_proj and "
-        "v_proj that PEFT adapts by default in most families are attention.query and attention.value. Default: all of "
-        "attention, in a model without attention the projection into its state-space layers.",
+        description="Matrices that get an adapter, by name, by the beginning of the name, or by PEFT's names of "
+        "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
+        "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
+        "is in a model without attention.",
     )
     save_base: bool = Field(
         False,
-        description="Whether the frozen weights are saved too. "
-        "Default: no, a LoRA checkpoint holds the adapters alone.",
+        description="Whether the frozen weights are saved too. A model into which adapters are merged at each save is "
+        "an export (checkpoint.export). Default: no, a LoRA checkpoint holds the adapters alone.",
     )
 
 

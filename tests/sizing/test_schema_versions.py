@@ -127,6 +127,15 @@ def test_a_version_that_there_is_not_is_refused(version: object) -> None:
 def test_every_former_default_is_one_of_a_field_of_the_scenario() -> None:
     assert set(FORMER_DEFAULTS) == set(range(FIRST_VERSION, SCHEMA_VERSION))
     for row in (row for rows in FORMER_DEFAULTS.values() for row in rows):
-        block, name = row.field.split(".")
+        block, *_, name = row.field.split(".")
         assert name in str(Scenario.model_json_schema()["$defs"]), row.field
         assert block in Scenario.model_fields
+
+
+@pytest.mark.parametrize(("model_type", "tensors"), [("llama", ("attention",)), ("mamba", None)])
+def test_adapters_of_a_stored_scenario_stand_beside_all_of_attention(model_type: str, tensors: object) -> None:
+    config = {"model_type": model_type, "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}
+    document = {"model": {"huggingface_config": config}, "training": {"adapters": {"rank": 8}}}
+    training = scenario_from(document | {"schema_version": 3}).training
+    assert training.adapters is not None
+    assert training.adapters.tensors == tensors

@@ -7,6 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sizing.checkpoint_files.adapters import (
+    ALL_LINEAR,
+    TENSORS_OF_MODULES,
+    has_half_of_gate,
+    is_all_dense,
+    means_all_linear,
+    module_of,
+)
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_named
 from sizing.config_files.source import ConfigSource
 from sizing.errors import SizingError
@@ -18,43 +26,6 @@ ACCELERATE_CONFIG = "accelerate-config"
 HUGGINGFACE_CONFIG = "huggingface-config"
 _BESIDE_A_TRAINER = {DEEPSPEED_JSON, ACCELERATE_CONFIG, HUGGINGFACE_CONFIG, "scenario", "launch-command"}
 
-ALL_LINEAR = ("attention", "ffn")
-"""Matrices of a dense model that PEFT's `all-linear` adapts: all linear modules but the head."""
-
-_QUERY_KEY_VALUE = ("attention.query", "attention.key", "attention.value")
-_TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
-    "q_proj": ("attention.query",),
-    "k_proj": ("attention.key",),
-    "v_proj": ("attention.value",),
-    "o_proj": ("attention.output",),
-    "query": ("attention.query",),
-    "key": ("attention.key",),
-    "value": ("attention.value",),
-    "out_proj": ("attention.output",),
-    "wo": ("attention.output",),
-    "qkv_proj": _QUERY_KEY_VALUE,
-    "wqkv": _QUERY_KEY_VALUE,
-    "query_key_value": _QUERY_KEY_VALUE,
-    "c_attn": _QUERY_KEY_VALUE,
-    "w_pack": _QUERY_KEY_VALUE,
-    "dense": ("attention.output",),
-    "q_a_proj": ("attention.query_down",),
-    "q_b_proj": ("attention.query_up",),
-    "kv_a_proj_with_mqa": ("attention.key_value_down",),
-    "kv_b_proj": ("attention.key_value_up",),
-    "gate_up_proj": ("ffn.up",),
-    "up_proj": ("ffn.up",),
-    "gate_proj": ("ffn.up",),
-    "down_proj": ("ffn.down",),
-    "dense_h_to_4h": ("ffn.up",),
-    "dense_4h_to_h": ("ffn.down",),
-    "fc1": ("ffn.up",),
-    "fc2": ("ffn.down",),
-    "c_fc": ("ffn.up",),
-}
-"""Tensors by the names of modules that PEFT's target_modules has."""
-
-_HALVES = ({"gate_proj"}, {"up_proj"})
 _DEFAULT_TARGETS = ("attention.query", "attention.value")
 """PEFT adapts q_proj and v_proj by default in these families. Source: PEFT 0.21, peft/utils/constants.py."""
 _FAMILIES_WITH_DEFAULT_TARGETS = {"llama", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "opt"}
@@ -201,18 +172,17 @@ def _tensors_of_targets(reader: SettingReader, targets: Any) -> tuple[str, ...] 
         has_default = _family_of_model(reader) in _FAMILIES_WITH_DEFAULT_TARGETS
         return _DEFAULT_TARGETS if has_default else "no file names the modules, nor is PEFT's default known here"
     modules = [str(each).strip() for each in (targets if isinstance(targets, list) else str(targets).split(","))]
-    if len(modules) == 1 and modules[0].lower() in ("all", "all-linear", "all_linear"):
-        is_dense = known is None or all(each.startswith(ALL_LINEAR) for each in known)
-        return ALL_LINEAR if is_dense else "means modules that differ by version in this model"
-    return _tensors_of_modules({each.rpartition(".")[2].lower() for each in modules}, known)
+    if means_all_linear(modules):
+        return ALL_LINEAR if is_all_dense(known or ()) else "means modules that differ by version in this model"
+    return _tensors_of_modules(set(map(module_of, modules)), known)
 
 
 def _tensors_of_modules(names: set[str], known: Sequence[str] | None) -> tuple[str, ...] | str:
-    if names - _TENSORS_OF_MODULES.keys():
+    if names - TENSORS_OF_MODULES.keys():
         return "has modules that are no matrices of layers known here"
-    if len([half for half in _HALVES if half <= names]) == 1:
+    if has_half_of_gate(names):
         return "has one of gate_proj and up_proj, which are counted together"
-    tensors = sorted({each for name in names for each in _TENSORS_OF_MODULES[name]})
+    tensors = sorted({each for name in names for each in TENSORS_OF_MODULES[name]})
     lacking = [] if known is None else [each for each in tensors if not _is_among(each, known)]
     if lacking:
         return f"has modules that become {', '.join(lacking)}, which this model lacks"

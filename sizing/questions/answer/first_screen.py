@@ -100,8 +100,14 @@ def _step(report: SizingReport) -> Iterator[Row]:
 def _checkpoint(report: SizingReport) -> Iterator[Row]:
     size = report.checkpoint
     files = f"{counted_text(size.num_files, 'file')}, {size.format}"
-    meaning = f"{binary_bytes_text(size.written_bytes)}; {files}"
-    yield roughly(report, Row("One checkpoint", decimal_bytes_text(size.written_bytes), meaning), BYTES)
+    stored = binary_bytes_text(report.stored_bytes)
+    row = Row("One checkpoint", decimal_bytes_text(report.stored_bytes), f"{stored}; {files}")
+    if report.stored_bytes == size.written_bytes:
+        yield roughly(report, row, BYTES)
+    else:
+        whole = with_range(report, BYTES, decimal_bytes_text(size.written_bytes))
+        meaning = f"{stored} as stored, {whole} without the reduction; {files}"
+        yield roughly(report, row._replace(meaning=meaning), BYTES, shown=None)
     yield roughly(report, _write(report), *_TIMES["write"])
     yield roughly(report, _restore(report), *_TIMES["read"])
     yield from (row._replace(label=row.label.capitalize()) for row in written_beside(report))

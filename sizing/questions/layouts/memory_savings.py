@@ -144,21 +144,10 @@ def _try_offloads(search: Search, tight: SizedCandidate) -> Iterator[SizedCandid
 
 
 def _list_states(search: Search, tight: SizedCandidate) -> Iterator[Offload]:
-    """List what may leave: nothing; the optimizer to the host, with the weights or not; the same to drives.
-
-    As far as the framework moves it.
-    """
-    rule = FRAMEWORKS[tight.training.framework].offload
-    has_drives = search.question.node.spec.local_nvme_bytes is not None
+    """List what may leave: nothing, or what the framework moves, to the host or to the drives of a node."""
     yield Offload()
-    if "host" in rule.optimizer and not rule.is_joint:
-        yield Offload(optimizer="host")
-    if "host" in rule.weights:
-        yield Offload(optimizer="host", weights="host")
-    if "nvme" in rule.optimizer and has_drives:
-        yield Offload(optimizer="nvme")
-    if "nvme" in rule.weights and has_drives:
-        yield Offload(optimizer="nvme", weights="nvme")
+    has_drives = search.question.node.spec.local_nvme_bytes is not None
+    yield from FRAMEWORKS[tight.training.framework].offload.choices(has_drives=has_drives)
 
 
 @dataclass(frozen=True, slots=True)

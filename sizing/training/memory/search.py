@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_args
 
 from sizing.cluster import ResolvedNode
 from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of
@@ -22,6 +23,7 @@ from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import Model, ResolvedModel
 from sizing.state import Training
+from sizing.state.offload import Offload, Place
 from sizing.state.training import Recomputation
 from sizing.training.execution import value_bytes
 from sizing.training.memory.activations import uncounted_activations
@@ -241,7 +243,7 @@ def _describe_nearest(
     recomputations: Sequence[Recomputation],
 ) -> str:
     """Describe the nearest layout that runs with the layout search's headroom free."""
-    lowest: tuple[int, str] | None = None
+    lowest = memory.needed_bytes, given, degrees_text(given)
     for parallelism in itertools.chain([given], _sort_by_distance(question, given)):
         try:
             tried = question.memory(parallelism, room_bytes=room_bytes, recomputations=recomputations)
@@ -252,14 +254,57 @@ def _describe_nearest(
             words += f" and recomputation {tried.recomputation}"
         if tried.needed_bytes <= room_bytes:
             return f"The nearest layout that fits is {words}: {decimal_bytes_text(tried.needed_bytes)}"
-        if lowest is None or tried.needed_bytes < lowest[0]:
-            lowest = tried.needed_bytes, words
-    needed, words = lowest or (memory.needed_bytes, degrees_text(given))
-    nearest = f"the nearest, {words}, needs {decimal_bytes_text(needed)}"
-    return (
-        f"No degrees tried on these GPUs fit with {percent_text(HEADROOM_FRACTION)} headroom; {nearest}. "
-        f"{question.remedies(given.num_gpus)}, or run ckpt-size layouts"
+        if tried.needed_bytes < lowest[0]:
+            lowest = tried.needed_bytes, parallelism, words
+    needed, nearest, words = lowest
+    emptier = (
+        offload_that_fits(question, degrees, room_bytes=room_bytes, recomputations=recomputations)
+        for degrees in (given, nearest)
     )
+    ways = (
+        f"No degrees tried on these GPUs fit with {percent_text(HEADROOM_FRACTION)} headroom; "
+        f"the nearest, {words}, needs {decimal_bytes_text(needed)}",
+        *itertools.islice(filter(None, emptier), 1),
+        f"{question.remedies(given.num_gpus)}, or run ckpt-size layouts",
+    )
+    return ". ".join(ways)
+
+
+def offload_that_fits(
+    question: MemoryQuestion, given: Parallelism, *, room_bytes: int, recomputations: Sequence[Recomputation]
+) -> str | None:
+    """Say what of the state may leave the GPUs so that the given degrees fit, the least that the framework can move.
+
+    None where nothing helps: the GPU holds too much all the same, or the node cannot keep what leaves.
+    """
+    training, spec, gpus = question.training, question.node.spec, min(question.node.spec.gpus_per_node, given.num_gpus)
+    gathered = question.gathered(given) if training.micro_batch_size is None else None
+    room_bytes -= gathered.num_bytes if gathered else 0
+    capacities: dict[Place, int | None] = {"host": spec.host_memory_bytes, "nvme": spec.local_nvme_bytes}
+    for choice in FRAMEWORKS[training.framework].offload.choices(has_drives=spec.local_nvme_bytes is not None):
+        parts = choice.model_dump(exclude_unset=True)
+        offload = (training.offload or Offload()).model_copy(update=parts)
+        moved = training.model_copy(update={"offload": offload})
+        try:
+            *_, memory = question.try_each(given, room_bytes=room_bytes, recomputations=recomputations, training=moved)
+        except InvalidInput:
+            continue
+        kept = {place: gpus * question.host_state_bytes(given, moved, place=place) for place in capacities}
+        is_kept = all(num_bytes <= (capacities[place] or math.inf) for place, num_bytes in kept.items())
+        if is_kept and memory.needed_bytes <= room_bytes:
+            recomputed = {"recomputation": memory.recomputation} if memory.recomputation else {}
+            named = {f"training.offload.{part}": place for part, place in parts.items()} | recomputed
+            ways = " and ".join(f"{name} {value}" for name, value in named.items())
+            off_gpu = " and ".join(
+                f"{decimal_bytes_text(kept[place])} {name}" for place, name in _PLACES.items() if kept[place]
+            )
+            needed = memory.needed_bytes + (gathered.num_bytes if gathered else 0)
+            on_gpu = f"{decimal_bytes_text(needed)} on the fullest GPU, and " if needed else ""
+            return f"With {ways}, {degrees_text(given)} fits: {on_gpu}a node keeps {off_gpu}"
+    return None
+
+
+_PLACES: dict[Place, str] = {"host": "in host memory", "nvme": "on its drives"}
 
 
 def _sort_by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Parallelism]:

@@ -288,14 +288,14 @@ def adapter(folder: Path) -> Path:
 def test_an_adapter_is_named_and_its_values_are_not_taken_for_those_of_a_model(tmp_path: Path) -> None:
     found = contents_of(adapter(tmp_path))
     assert (found.layout, found.num_parameters) == ("PEFT adapter", 32)
-    assert flags_text(found) == "ckpt-size --model NAME --adapters-rank 2 --adapters-tensors attention.query"
+    assert flags_text(found) == "ckpt-size --model NAME --lora-rank 2 --lora-targets attention.query"
     assert any("adapter alone: name the model" in note for note in resume_notes(found))
     assert "is an adapter" in explain_unknown_parameters(found)
 
 
 @pytest.mark.parametrize(
     ("rows", "flags"),
-    [(2, "--framework ddp --adapters-rank 2 --adapters-tensors attention.query --observed-bytes"), (64, None)],
+    [(2, "--framework ddp --lora-rank 2 --lora-targets attention.query --observed-bytes"), (64, None)],
 )
 def test_an_optimizer_beside_an_adapter_is_of_its_values_or_named_as_stray(
     tmp_path: Path, rows: int, flags: str | None
@@ -319,7 +319,7 @@ def test_a_trainer_that_saves_an_adapter_still_tells_its_framework(tmp_path: Pat
     (adapter(tmp_path) / "trainer_state.json").write_text("{}")
     assert (
         flags_text(contents_of(tmp_path))
-        == "ckpt-size --model NAME --framework transformers --adapters-rank 2 --adapters-tensors attention.query"
+        == "ckpt-size --model NAME --framework transformers --lora-rank 2 --lora-targets attention.query"
     )
 
 

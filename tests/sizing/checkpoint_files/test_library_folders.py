@@ -123,7 +123,7 @@ def test_a_folder_of_adapters_leads_to_their_bytes(tmp_path: Path) -> None:
     contents = written_by("trainer-adapters", tmp_path / "saved", model="small")
     text = flags_text(contents)
     assert text.startswith(
-        "ckpt-size --model NAME --framework transformers --adapters-rank 64 --adapters-tensors "
+        "ckpt-size --model NAME --framework transformers --lora-rank 64 --lora-targets "
         f"attention.query,attention.value --observed-bytes {contents.disk_bytes}"
     )
     (config,) = tmp_path.rglob("adapter_config.json")

@@ -123,6 +123,7 @@ VALUES = {
     "--offload-weights": "host",
     "--offload-activations": "0.5",
     "--compress-gradients": "powersgd",
+    "--layers-per-stage": ", ".join("1" * 16),
 }
 """Where 1 is no value that the flag takes."""
 ONE_OF = {"_bytes_per_second": "1 B/s", "_seconds": "1s"}
@@ -138,6 +139,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "training.recomputed_layers": {
         "training": {"sequence_length": 1024, "micro_batch_size": 1, "recomputation": "full"}
     },
+    "parallelism.layers_per_stage": {"parallelism": {"pipeline": 16}},
     "training.offload.": {"training": {"framework": "deepspeed", "sequence_length": 1024, "micro_batch_size": 1}},
     "checkpoint.reduction.delta.": {"checkpoint": {"reduction": {"delta": {"fraction": 0.2, "full_every": 4}}}},
     "checkpoint.reduction.partial_experts.": {"checkpoint": {"reduction": {"partial_experts": {"num_per_save": 1}}}},
@@ -176,7 +178,7 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     for name in flag.field.split("."):
         owner = getattr(owner, name)
     if isinstance(owner, tuple):
-        owner = ", ".join(kind if isinstance(kind, str) else f"{kind.count} x {kind.node}" for kind in owner)
+        owner = ", ".join(str(kind) if isinstance(kind, str | int) else f"{kind.count} x {kind.node}" for kind in owner)
     assert getattr(owner, "text", owner) == text or float(owner) == float(re.sub(r"[A-Za-z/ ]+$", "", text))
 
 

@@ -68,16 +68,19 @@ def test_every_preset_has_matrices_that_get_adapters_by_default(preset: str) -> 
 
 
 PEFT_ADAPTS: dict[tuple[str, tuple[str, ...] | None], int] = {
-    ("llama", None): 16_777_216,
+    ("llama", ("attention",)): 16_777_216,
     ("llama", ("attention.query", "attention.value")): 8_388_608,
-    ("gemma3_text", None): 6_389_760,
+    ("llama", ("q_proj", "v_proj")): 8_388_608,
+    ("llama", None): 8_388_608,
+    ("gemma3_text", ("attention",)): 6_389_760,
     ("gemma3_text", ("attention.query", "attention.value")): 3_194_880,
-    ("gpt_oss", None): 11_943_936,
-    ("glm4_moe", None): 18_488_320,
+    ("gemma3_text", None): 3_194_880,
+    ("gpt_oss", ("attention",)): 11_943_936,
+    ("glm4_moe", ("attention",)): 18_488_320,
     ("nemotron_h", None): 425_984,
     ("jamba", None): 1_703_936,
-    ("deepseek_v32", None): 97_006_592,
-    ("llama4_text", None): 25_165_824,
+    ("deepseek_v32", ("attention",)): 97_006_592,
+    ("llama4_text", ("attention",)): 25_165_824,
 }
 """Parameters that PEFT 0.21.2 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
 meta device, with target_modules q_proj, k_proj, v_proj, o_proj (latent attention: q_a_proj, q_b_proj,
@@ -113,7 +116,32 @@ def test_adapters_of_attention_count_what_peft_trains(model_type: str, layers: s
     """What PEFT 0.21.2 counts in two layers of the default config, with rank 16 beside each module of attention."""
     config = AutoConfig.for_model(model_type, **{layers: 2}).to_json_string(use_diff=False)
     model = {"huggingface_config": json.loads(config)}
-    assert report_of({"adapters": {"rank": 16}}, model=model).model.num_trained_parameters == trained
+    adapters = {"rank": 16, "tensors": ["attention"]}
+    assert report_of({"adapters": adapters}, model=model).model.num_trained_parameters == trained
+
+
+@pytest.mark.parametrize(
+    ("preset", "modules", "trained"),
+    [
+        ("qwen2.5-72b", "q_proj,v_proj", 32_768_000),
+        ("qwen2.5-72b", None, 32_768_000),
+        ("qwen2.5-72b", "all-linear", 210_534_400),
+        ("qwen2.5-72b", "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj", 210_534_400),
+        ("gpt2", "c_attn", 589_824),
+        ("gpt2", None, 589_824),
+        ("gpt2", "c_attn,c_proj,c_fc", 2_359_296),
+        ("falcon-7b", "query_key_value", 4_718_592),
+        ("falcon-7b", None, 4_718_592),
+        ("falcon-7b", "query_key_value,dense,dense_h_to_4h,dense_4h_to_h", 32_636_928),
+        ("phi-4", "qkv_proj,o_proj,gate_up_proj,down_proj", 55_705_600),
+        ("gemma-3-12b", "language_model.layers.*.self_attn.q_proj", 6_094_848),
+    ],
+)
+def test_adapters_are_named_as_peft_names_modules(preset: str, modules: str | None, trained: int) -> None:
+    """16 x (inputs + outputs) of each module, by the widths in the published config.json."""
+    adapters = {"rank": 16, "tensors": modules}
+    report = report_of({"framework": "fsdp2", "adapters": adapters}, model={"preset": preset})
+    assert report.model.num_trained_parameters == trained
 
 
 @pytest.mark.parametrize(("matrix", "cut"), [("attention.query", (512, 4096)), ("ffn.down", (4096, 1376))])
@@ -144,11 +172,30 @@ def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:
     assert plain.training.gpu_state_bytes - frozen.training.gpu_state_bytes == 16 * embedding
 
 
+@pytest.mark.parametrize("framework", ["megatron", "fsdp2"])
+@pytest.mark.parametrize("frozen", [["attention"], ["attention", "ffn"]])
+def test_freezing_the_base_leaves_its_adapters_trained(framework: str, frozen: list[str]) -> None:
+    """The base is frozen with adapters anyway, so naming its tensors changes nothing."""
+    training = {"framework": framework, "adapters": {"rank": RANK}}
+    assert report_of(training | {"frozen": frozen}).checkpoint == report_of(training).checkpoint
+
+
+def test_a_checkpoint_without_a_byte_is_refused() -> None:
+    training = {"framework": "fsdp2", "frozen": ["parameters"], "saved_state": {"weights": None}}
+    with pytest.raises(InvalidInput, match=r"training\.saved_state must leave something to save"):
+        report_of(training, model={"num_parameters": 10**9})
+
+
+def test_a_bare_count_has_no_matrices_for_named_adapters() -> None:
+    with pytest.raises(InvalidInput, match=r"needs a model of which matrices are known: describe the model by preset"):
+        report_of({"adapters": {"rank": 32, "tensors": ["q_proj"]}}, model={"num_parameters": 7_541_237_184})
+
+
 @pytest.mark.parametrize(
     ("training", "sentence"),
     [
-        ({"frozen": ["embeding"]}, "training.frozen must name tensors of the model, got 'embeding': this model has"),
-        ({"adapters": {"rank": 8, "tensors": ["norm"]}}, "training.adapters.tensors must name tensors of the model"),
+        ({"frozen": ["embeding"]}, "training.frozen must name weights of the model, got 'embeding': this model has"),
+        ({"adapters": {"rank": 8, "tensors": ["norm"]}}, "training.adapters.tensors must name weights of the model"),
         ({"adapters": {"rank": 0}}, "training.adapters.rank must be at least 1, got 0"),
     ],
 )

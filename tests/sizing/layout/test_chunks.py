@@ -1,5 +1,6 @@
 """Which layers stand on which stage: uneven ends, virtual stages, embedding and loss as layers."""
 
+import re
 from typing import Any
 
 import pytest
@@ -217,4 +218,64 @@ UNEQUAL = "parallelism.virtual_pipeline must cut num_layers"
 def test_stages_that_cannot_be_are_refused_with_what_to_change(parallelism: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         llama_405b(**parallelism)
+    assert sentence in str(caught.value)
+
+
+DEEPSEEK_V3: dict[str, Any] = {
+    "model": {"preset": "deepseek-v3"},
+    "training": {"framework": "megatron"},
+    "parallelism": {
+        "tensor": 8,
+        "pipeline": 8,
+        "virtual_pipeline": 2,
+        "data": 4,
+        "expert": 32,
+        "expert_tensor": 1,
+    },
+}
+PER_CHUNK = re.compile(r"layers_per_stage ([0-9x,]+)")
+
+
+def with_the_layers_proposed(document: dict[str, Any]) -> SizingReport:
+    """The answer with the layers of each chunk that the refusal of a document proposes, as they are written there."""
+    with pytest.raises(InvalidInput) as caught:
+        answer(document)
+    proposed = PER_CHUNK.search(str(caught.value))
+    assert proposed is not None, str(caught.value)
+    return answer(document | {"parallelism": document["parallelism"] | {"layers_per_stage": proposed[1]}})
+
+
+def test_a_prime_number_of_layers_gets_the_layers_of_each_chunk_as_the_remedy() -> None:
+    report = with_the_layers_proposed(DEEPSEEK_V3)
+    assert _layers(report) == {"0": 7, "1": 8, "2-6": 8, "7": 6}
+    assert report.checkpoint.logical_bytes == 14 * 671_026_404_352
+
+
+@pytest.mark.parametrize(("num_layers", "pipeline", "virtual"), [(61, 16, 2), (61, 4, 8), (5, 4, 2), (43, 4, 3)])
+def test_the_layers_that_a_refusal_proposes_are_accepted(num_layers: int, pipeline: int, virtual: int) -> None:
+    model = {
+        "architecture": {
+            "family": "gpt2",
+            "num_layers": num_layers,
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "vocab_size": 128,
+        }
+    }
+    degrees = {"pipeline": pipeline, "virtual_pipeline": virtual}
+    report = with_the_layers_proposed({"model": model, "parallelism": degrees, "training": {"framework": "megatron"}})
+    assert report.checkpoint.total_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("9x4,25", "has layers_per_stage for 10 stages and pipeline 8"),
+        ("3,9999x9999,2,9999x1", "must have at most 1024 entries"),
+        ("3,four,2", "must be a whole number, got 'four'"),
+    ],
+)
+def test_layers_as_text_that_fit_no_stages_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        answer(DEEPSEEK_V3 | {"parallelism": DEEPSEEK_V3["parallelism"] | {"layers_per_stage": text}})
     assert sentence in str(caught.value)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sizing.present.targets import verdict
 from sizing.questions.answer.first_screen import key_figures
 from sizing.questions.answer.words import sections
 from sizing.report import SizingReport, answer
@@ -79,6 +80,18 @@ def test_the_first_screen_says_what_a_save_writes_where_that_is_not_all() -> Non
     assert "of 6.072 TB on average, at 273.0 GB/s" in found["Write time"][1]
     assert "on average, at most 182.16 s; all ranks read " in found["Restore time"][1]
     assert first_screen_rows(asked({}))["Write time"][1].startswith("at 273.0 GB/s")
+
+
+def test_one_checkpoint_is_what_is_stored_of_it_with_compression() -> None:
+    """Half of each part: 13.8 TB become 6.9 TB, in the row, beside the capacity, and in the verdict of a size alone."""
+    halves = {"weights_fraction": 0.5, "master_fraction": 0.5, "moments_fraction": 0.5}
+    report = asked({"reduction": {"compression": halves}})
+    figure, meaning = first_screen_rows(report)["One checkpoint"]
+    assert figure == "6.900 TB"
+    assert "13.80 TB without the reduction" in meaning
+    assert report.capacity.further_checkpoint_bytes == pytest.approx(6.9e12, rel=1e-3)
+    bare = answer({"model": {"preset": "gpt2"}, "checkpoint": {"reduction": {"compression": halves}}})
+    assert verdict(bare).startswith("A checkpoint has 871.1 MB.")
 
 
 def test_an_export_and_a_publication_have_a_line_on_the_first_screen() -> None:

@@ -416,7 +416,7 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
         ),
         (
             {"scenario": question("gpt2", 8, training={"frozen": ["embeding"]})},
-            "scenario.training.frozen must name tensors of the model",
+            "scenario.training.frozen must name weights of the model",
         ),
         (
             {"scenario": question("gpt2", 8, checkpoint={"format": "deepspeed"})},

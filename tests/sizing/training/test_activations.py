@@ -281,7 +281,54 @@ def test_where_no_degrees_can_the_least_need_is_said() -> None:
     assert "No degrees tried on these GPUs fit with 10.0 % headroom; the nearest, tensor 4, pipeline 3" in remedy
     assert remedy.endswith("Use more GPUs in whole nodes of 8, a smaller micro_batch_size, or run ckpt-size layouts")
     alone = remedy_for("llama-3.1-405b", parallelism={"data": 64}, training={"framework": "fsdp2"})
-    assert alone.endswith("data 64, needs 101.5 GB. Use more GPUs, or run ckpt-size layouts")
+    assert "data 64, needs 101.5 GB. With training.offload.optimizer host" in alone
+    assert alone.endswith(" in host memory. Use more GPUs, or run ckpt-size layouts")
+
+
+OFFLOADED = re.compile(r"training\.offload\.(optimizer|weights) (host|nvme)")
+
+
+@pytest.mark.parametrize(
+    ("training", "parallelism", "remedy"),
+    [
+        (
+            {"framework": "fsdp2"},
+            {"data": 16},
+            "With training.offload.optimizer host and training.offload.weights host, data 16 fits: "
+            "19.28 GB on the fullest GPU, and a node keeps 934.6 GB in host memory",
+        ),
+        (
+            {"framework": "deepspeed"},
+            {"data": 16, "zero_stage": 3},
+            "With training.offload.optimizer host, data 16, zero stage 3 fits",
+        ),
+        (
+            {"framework": "megatron", "distributed_optimizer": True},
+            {"tensor": 8, "pipeline": 2},
+            "With training.offload.optimizer host, tensor 8, pipeline 2 fits",
+        ),
+    ],
+)
+def test_what_may_leave_the_gpu_is_named_where_no_degrees_help_and_does(
+    training: dict[str, Any], parallelism: dict[str, Any], remedy: str
+) -> None:
+    """116.8 billion parameters in fp32 with two moments and a gradient are 16 bytes each, over two nodes."""
+    model = {"preset": "gpt-oss-120b"}
+    document = {"model": model, "training": training, "parallelism": parallelism}
+    said = answer(scenario_from(document)).training.remedy
+    assert said is not None
+    assert remedy in said
+    moved = training | {"offload": dict(OFFLOADED.findall(said))}
+    after = answer(scenario_from(document | {"training": moved})).training
+    assert (after.state_fits, after.cannot_run) == (True, None)
+
+
+def test_no_offload_is_named_that_host_memory_does_not_hold() -> None:
+    document = {"model": {"preset": "gpt-oss-120b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 16}}
+    node = {"gpus_per_node": 8, "gpu_memory_bytes": "80 GB", "host_memory_bytes": "900 GB"}
+    said = answer(scenario_from(document | {"cluster": {"node_spec": node}})).training.remedy
+    assert said is not None
+    assert "offload" not in said
 
 
 def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
