@@ -10,7 +10,7 @@ from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.state.gradient_compression import GradientCompression
 from sizing.state.offload import Offload
-from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
+from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
 from sizing.state.reinforcement import Reinforcement
 from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.strict_model import StrictModel
@@ -205,8 +205,10 @@ class Training(StrictModel):
         "such a copy of fp32 weights too. With fp8-mixed, mxfp8-mixed and nvfp4-mixed matrix products of layers are in "
         "8 or 4 bits, the latter two with a scale for each block on Blackwell; what is saved is as with bf16-mixed.",
     )
-    optimizer: AnySpelling[Optimizer] = Field(
-        "adam", description="Optimizer. It decides which moments are saved with each tensor."
+    optimizer: Annotated[Optimizer, BeforeValidator(spelled_optimizer)] = Field(
+        "adam",
+        description="Optimizer. It decides which moments are saved with each tensor. Names of frameworks' configs are "
+        "taken too (adamw_torch_fused, paged_adamw_8bit).",
     )
     distributed_optimizer: bool | None = Field(
         None,

@@ -15,7 +15,7 @@ from sizing.checkpoint_files.adapters import (
     means_all_linear,
     module_of,
 )
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_named
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
 from sizing.errors import SizingError
 from sizing.model.catalog import catalog
@@ -270,7 +270,7 @@ def put_optimizer(reader: SettingReader, name: str) -> None:
     if known is not None and not known.is_default:
         reader.ignore(name)
         return
-    became = reader.take("training.optimizer", name, optimizer_named)
+    became = reader.take("training.optimizer", name, optimizer_of)
     if became is None and reader.has(name):
         reader.need("training.optimizer", f"{name} is no optimizer of the catalog")
     keeps_fp32 = str(reader.get(name)).endswith("_32bit")  # bitsandbytes, whose moments have a dtype of their own
