@@ -27,6 +27,20 @@ FrameworkName = Literal[
     "lightning",
     "ddp",
 ]
+TrainerName = Literal[
+    "verl",
+    "axolotl",
+    "openrlhf",
+    "trl",
+    "llamafactory",
+    "nemo",
+    "megatron-bridge",
+    "ms-swift",
+    "olmo-core",
+    "prime-rl",
+    "torchtune",
+]
+"""Trainers on top of a framework, which `frameworks/trainers.py` describes."""
 Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
 Recomputation = Literal["none", "selective", "full"]
 """Activations that the backward pass computes again: none, part of each layer, or whole layers. The part is that of
@@ -197,7 +211,14 @@ class Training(StrictModel):
     framework: AnySpelling[FrameworkName] = Field(
         "megatron",
         description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
-        "the defaults that torchtitan ships.",
+        "the defaults that torchtitan ships. Names of trainers are taken too (verl, axolotl, openrlhf, trl, "
+        "llamafactory, nemo, megatron-bridge, ms-swift, olmo-core, prime-rl, torchtune): the framework on which they "
+        "run is then the answer's.",
+    )
+    trainer: TrainerName | None = Field(
+        None,
+        description="Trainer that was named as the framework; its own defaults go before the framework's. Default: "
+        "none, the framework itself.",
     )
     precision: AnySpelling[Precision] = Field(
         "bf16-mixed",
