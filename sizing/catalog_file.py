@@ -22,6 +22,11 @@ class CatalogEntry(StrictModel):
     source: str = Field(description="Publication from which the figures were read.")
     read_on: date = Field(description="Date on which the source was read.")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name of the entry, its own first."""
+        return (self.name,)
+
 
 _Entry = TypeVar("_Entry", bound=CatalogEntry)
 
@@ -38,16 +43,23 @@ def entry_named(name: str, known: Mapping[str, _Entry], *, field: str, otherwise
     Raises InvalidInput of `field`, with the names that it fits or the nearest ones, and what to do `otherwise`, where
     there is none.
     """
-    spelled = known_spelling(name, known)
+    spelled = _own_name(name, known)
     if spelled is None:
         raise unknown_name(field, name, known=known, otherwise=otherwise)
     return known[spelled]
+
+
+def _own_name(name: str, known: Mapping[str, CatalogEntry]) -> str | None:
+    """Return the entry's own name for one of its names, in any spelling; None for none or several."""
+    own = {each: entry.name for entry in known.values() for each in entry.names}
+    spelled = known_spelling(name, own)
+    return None if spelled is None else own[spelled]
 
 
 def catalog_name(catalog: Callable[[], Mapping[str, CatalogEntry]]) -> AfterValidator:
     """Annotate a name with its catalog, whose spelling it gets. An unknown name stays, to be explained later."""
 
     def spelled(name: str) -> str:
-        return known_spelling(name, catalog()) or name
+        return _own_name(name, catalog()) or name
 
     return AfterValidator(spelled)

@@ -415,6 +415,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     model, node, checkpoint_layout = results.layout.model, results.layout.node, results.layout.checkpoint_layout
     workload, on_nodes, beside = results.layout.workload, checkpoint_layout.on_nodes, dict(_transfers_beside(results))
     yield from scenario.version_warnings
+    yield from scenario.trainer_warnings
     yield from model.warnings
     yield from size_warnings(checkpoint_layout.size)
     yield from _adapter_warnings(scenario.training.adapters, model)

@@ -10,7 +10,13 @@ from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validat
 from sizing.cluster import Cluster
 from sizing.field_paths import with_fields
 from sizing.frameworks import FRAMEWORKS
-from sizing.frameworks.registry import defaults_of_framework, list_not_taken, shipped_defaults
+from sizing.frameworks.registry import (
+    defaults_of_framework,
+    list_not_taken,
+    shipped_defaults,
+    with_framework_of_trainer,
+)
+from sizing.frameworks.trainers import trainer_on
 from sizing.layout import Parallelism
 from sizing.model import Model
 from sizing.printed_numbers import validate_as_printed
@@ -110,6 +116,7 @@ class Scenario(StrictModel):
         if not isinstance(document, Mapping):
             return validated(document)
         always_there = [name for name, field in cls.model_fields.items() if field.default_factory is not None]
+        document = with_framework_of_trainer(document)
         then = defaults_of_framework(document)
         version = document.get("schema_version")
         if isinstance(version, int) and version < SCHEMA_VERSION:
@@ -126,19 +133,29 @@ class Scenario(StrictModel):
     def assumptions(self) -> Iterator[Assumption]:
         """Every default that took effect. The schema version that decides them is no assumption."""
         former = fields_changed_since(self.schema_version)
-        settings = {(each.field, each.value): each.setting for each in shipped_defaults(self.training.framework)}
+        training = self.training
+        shipped = shipped_defaults(training.framework, trainer=training.trainer)
+        settings = {(each.field, each.value): each.setting for each in shipped}
         for default in defaults_used(self):
             is_plain = isinstance(default.value, str | int | float)
             setting = settings.get((default.field, default.value)) if is_plain else None
             if default.field == INTERVAL and self.checkpoint.interval_steps is not None:
                 yield default.model_copy(update={"reason": self._interval_reason})
             elif setting is not None:
-                yield default.model_copy(update={"reason": f"default of {self.training.framework}, {setting}"})
+                name = training.trainer or training.framework
+                yield default.model_copy(update={"reason": f"default of {name}, {setting}"})
             elif default.field in former:
                 yield default.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
             elif default.field != "schema_version":
                 yield default
         yield from list_not_taken(self)
+
+    @property
+    def trainer_warnings(self) -> Iterator[str]:
+        """Say what a trainer that was named runs on, and what of its settings to check."""
+        trainer = trainer_on(self.training.framework, self.training.trainer)
+        if trainer is not None:
+            yield f"{trainer.title} is answered as {trainer.framework}, on which it runs. Check: {trainer.check}"
 
     @property
     def version_warnings(self) -> Iterator[str]:

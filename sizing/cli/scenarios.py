@@ -17,7 +17,7 @@ from sizing.cli.flags import FLAGS, by_flags, flag_words, naming_flags, with_fla
 from sizing.cli.import_table import import_notes, missing_problems
 from sizing.config_files import ImportReport, ImportRequest, import_config_files
 from sizing.config_files.source import plain_value
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, UnreadableFile
 from sizing.field_paths import value_at
 from sizing.present.inspections import (
     NUM_PARAMETERS,
@@ -31,6 +31,7 @@ from sizing.present.inspections import (
 )
 from sizing.report import find_layout
 from sizing.scenario import NUM_GPUS, Scenario
+from sizing.storage.catalog import storage_profiles
 from sizing.terminal.files import read_document, read_storage
 from sizing.terminal.verb_help import help_all_option
 from sizing.units import rate_as_read
@@ -169,6 +170,12 @@ def scenario_document(
     if hf_config is not None:
         document["model"] = {"huggingface_config": read_document(hf_config)}
     if storage is not None:
+        if not storage.suffix and not storage.exists():  # the name of a product or a kind, such as lustre or s3
+            raise UnreadableFile(
+                f"--storage takes a file, and there is none named {storage}: of a storage system by its name give "
+                "--write-bandwidth, --read-bandwidth and, of one process, --writer-write-bandwidth, or one of "
+                f"--storage-preset {', '.join(storage_profiles())}; ckpt-bench run measures yours."
+            )
         document["storage"] = read_storage(storage)
     document = with_flags(document, flags)
     _note_small_letters(document)

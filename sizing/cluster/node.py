@@ -120,6 +120,9 @@ class CatalogNode(CatalogEntry):
     """A published node type, and where its figures were read."""
 
     spec: NodeSpec = Field(description="GPUs, memory and links as published.")
+    cloud_names: tuple[str, ...] = Field(
+        (), description="Names of the machine in the interface of its cloud, which a scenario may give as well."
+    )
     network_row: str | None = Field(
         None,
         description="Row of published/node_networks.json from which the adapters were taken. "
@@ -141,6 +144,11 @@ class CatalogNode(CatalogEntry):
         description="Why the storage network is unknown, or what the sources say besides. "
         "Null when nothing needs to be said.",
     )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and those of its cloud."""
+        return (self.name, *self.cloud_names)
 
     @model_validator(mode="before")
     @classmethod

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,8 +12,7 @@ from sizing.config_files.launchers import num_gpus_of
 from sizing.config_files.names import preset_of_name
 from sizing.config_files.source import DIFFERS, ConfigSource, Setting, Unresolved
 from sizing.errors import InvalidInput, Problem, shown
-from sizing.spelling import known_spelling
-from sizing.state.optimizers import Optimizer
+from sizing.state.optimizers import optimizer_named
 from sizing.state.training import FrameworkName
 from sizing.strict_model import StrictModel
 
@@ -431,40 +428,15 @@ def choice(values: Mapping[str, Any], what: str) -> Callable[[Any], Any]:
     return read
 
 
-def optimizer_named(value: Any) -> str:
+def optimizer_of(value: Any) -> str:
     """Return the optimizer of the catalog that a framework means by a name such as AdamW or adamw_torch_fused.
 
     Raises ValueError for one that the catalog lacks.
     """
-    name = re.sub(r"[-_]?(torch|fused|hf|apex|xla|npu|foreach|cpu)(?=[-_]|$)", "", str(value).lower())
-    known = known_spelling(_OPTIMIZERS_ELSEWHERE.get(name, name).strip("_-"), typing.get_args(Optimizer))
+    known = optimizer_named(str(value))
     if known is None:
         raise ValueError("is no optimizer of the catalog: give training.optimizer")
     return known
-
-
-_OPTIMIZERS_ELSEWHERE = {
-    "adamw_bnb_8bit": "adam-8bit",
-    "adamw_8bit": "adam-8bit",
-    "paged_adamw_8bit": "adam-8bit",
-    "paged_adamw": "adamw",
-    "paged_adamw_32bit": "adamw",
-    "paged_lion_8bit": "lion-8bit",
-    "paged_lion": "lion",
-    "paged_lion_32bit": "lion",
-    "lion_32bit": "lion",
-    "onebitadam": "adam",
-    "muon_adamw": "muon",
-    "adamw_4bit": "adam-4bit",
-    "ao_adamw_4bit": "adam-4bit",
-    "ao_adamw_8bit": "adam-8bit",
-    "ao_adamw_fp8": "adam-fp8",
-    "optimi_adamw": "adamw",
-    "fusedadam": "adam",
-    "cpuadam": "adam",
-    "deepspeedcpuadam": "adam",
-    "fusedadamw": "adamw",
-}
 
 
 def contradictions(draft: ScenarioDraft) -> InvalidInput | None:

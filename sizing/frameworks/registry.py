@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from sizing.field_paths import with_fields
 from sizing.frameworks.ddp import ACCELERATE, DDP, LIGHTNING, TRANSFORMERS
 from sizing.frameworks.deepspeed import DEEPSPEED
 from sizing.frameworks.framework import Deletion, Framework, KernelsName, ShardingRule, ShippedDefault
@@ -14,6 +15,7 @@ from sizing.frameworks.fsdp2 import FSDP2
 from sizing.frameworks.maxtext import MAXTEXT
 from sizing.frameworks.megatron import MEGATRON
 from sizing.frameworks.torchtitan import TORCHTITAN
+from sizing.frameworks.trainers import TRAINERS, trainer_named, trainer_on
 from sizing.provenance import Assumption
 from sizing.spelling import known_spelling
 from sizing.state.offload import Place
@@ -55,12 +57,12 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     >>> defaults_of_framework({"training": {"framework": "deepspeed"}, "reliability": {"mtbf_seconds": 3600}})
     {'reliability.detection_seconds': 217.8}
     """
-    degrees = document.get("parallelism")
+    degrees, training = document.get("parallelism"), document.get("training")
     stages = _field(degrees, "pipeline")
     spreads_layers = isinstance(stages, int) and stages > 1 and not any(_field(degrees, n) for n in _LAYERS_OF_STAGES)
     return {
         each.field: each.value
-        for each in shipped_defaults(_field(document.get("training"), "framework"))
+        for each in shipped_defaults(_field(training, "framework"), trainer=_field(training, "trainer"))
         for block, name in [each.field.split(".")]
         if _field(document.get(block), name) is None
         and (spreads_layers or not each.with_stages)
@@ -68,10 +70,30 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def shipped_defaults(framework: object) -> tuple[ShippedDefault, ...]:
-    """Return the defaults that a framework ships, by any spelling of its name; none for an unknown name."""
+def shipped_defaults(framework: object, *, trainer: object = None) -> tuple[ShippedDefault, ...]:
+    """Return the defaults that a framework ships, by any spelling of its name, and those of a trainer that runs on it.
+
+    The trainer's go before; there are none for unknown names.
+    """
     spelled = known_spelling(framework, FRAMEWORKS) if isinstance(framework, str) else None
-    return next((each.defaults for name, each in FRAMEWORKS.items() if name == spelled), ())
+    own = next((each.defaults for name, each in FRAMEWORKS.items() if name == spelled), ())
+    runs_on_it = trainer_on(spelled, trainer)
+    if runs_on_it is None:
+        return own
+    fields = {each.field for each in runs_on_it.defaults}
+    return (*runs_on_it.defaults, *(each for each in own if each.field not in fields))
+
+
+def with_framework_of_trainer(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put the framework that a trainer runs on in the place of its name.
+
+    >>> with_framework_of_trainer({"training": {"framework": "Torchtune"}})
+    {'training': {'framework': 'fsdp2', 'trainer': 'torchtune'}}
+    """
+    name = trainer_named(_field(document.get("training"), "framework"))
+    if name is None:
+        return document
+    return with_fields(document, {"training.framework": TRAINERS[name].framework, "training.trainer": name})
 
 
 def list_not_taken(scenario: object) -> Iterator[Assumption]:

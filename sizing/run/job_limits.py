@@ -28,6 +28,7 @@ from sizing.units import counted_text, decimal_bytes_text, seconds_text
 
 JobLimitName = Literal[
     "collective-timeout",
+    "export-timeout",
     "planning-timeout",
     "store-timeout",
     "nccl-heartbeat",
@@ -271,6 +272,16 @@ def _collective_timeout(inputs: LimitInputs) -> Iterator[JobLimit]:
     yield _timeout_row(
         "collective-timeout", timeout, seconds=mean, p99=p99, needs=f"the wait of {who} in a save in {saved_as.name}"
     )
+
+
+def _export_timeout(inputs: LimitInputs) -> Iterator[JobLimit]:
+    """Yield the wait of all ranks for the one that gathers and writes an export."""
+    export, exported = inputs.checkpoint.export, inputs.run.export
+    if export is None or exported is None or export.written_by != "rank-0" or inputs.parallelism.num_gpus == 1:
+        return
+    needs = f"the wait of {counted_text(inputs.parallelism.num_gpus - 1, 'rank')} for the export by rank 0"
+    timeout = inputs.framework.collective_timeout
+    yield _timeout_row("export-timeout", timeout, seconds=exported.stall_seconds, p99=None, needs=needs)
 
 
 def _planning_timeout(inputs: LimitInputs) -> Iterator[JobLimit]:
@@ -523,6 +534,7 @@ def _object_request(archive: TierRow, largest: int) -> JobLimit:
 
 _LIMITS: tuple[Callable[[LimitInputs], Iterator[JobLimit]], ...] = (
     _collective_timeout,
+    _export_timeout,
     _planning_timeout,
     _store_timeout,
     _nccl_heartbeat,

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
+from sizing.errors import broken_rule
 from sizing.model.inventory import TensorRole
+from sizing.spelling import known_spelling, nearest
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 BYTES_PER_VALUE: dict[Dtype, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
@@ -20,6 +23,7 @@ Optimizer = Literal[
     "adam",
     "adamw",
     "adam-amsgrad",
+    "ademamix",
     "sgd",
     "sgd-momentum",
     "adagrad",
@@ -29,6 +33,7 @@ Optimizer = Literal[
     "adafactor",
     "adafactor-momentum",
     "adam-8bit",
+    "ademamix-8bit",
     "lion-8bit",
     "adam-4bit",
     "adam-fp8",
@@ -87,6 +92,7 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
     "adam": (Moment(copies=2),),
     "adamw": (Moment(copies=2),),
     "adam-amsgrad": (Moment(copies=3),),
+    "ademamix": (Moment(copies=3),),
     "sgd": (),
     "sgd-momentum": (Moment(),),
     "adagrad": (Moment(),),
@@ -96,6 +102,7 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
     "adafactor": (Moment("factored"),),
     "adafactor-momentum": (Moment("factored"), Moment()),
     "adam-8bit": (Moment("8-bit", copies=2, keeps_embeddings=True),),
+    "ademamix-8bit": (Moment("8-bit", copies=3, keeps_embeddings=True),),
     "lion-8bit": (Moment("8-bit", keeps_embeddings=True),),
     "adam-4bit": (Moment("4-bit", copies=2),),
     "adam-fp8": (Moment("8-bit", copies=2),),
@@ -108,10 +115,63 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
 place of the momentum (Defazio et al. 2024, arXiv 2405.15682). SOAP keeps Adam's moments, and of each side of a matrix
 its Gram matrix and eigenvectors (Vyas et al. 2024, arXiv 2409.11321). Shampoo as distributed_shampoo saves it: filtered
 gradient and Adam's second moment for grafting, and of each side of each block a factor and its inverse root (Shi et al.
-2023, arXiv 2309.06497). Sources otherwise: Kingma and Ba 2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018
-(Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and bitsandbytes 0.4x (block 256, min_8bit_size 4096), whose
-StableEmbedding keeps 32 bits, as transformers' Trainer has every embedding keep them (trainer.py,
-register_module_override); torchao (4 bit, block 128; fp8, block 256), which quantises embeddings too."""
+2023, arXiv 2309.06497). AdEMAMix has a fast and a slow mean of gradients beside Adam's second moment (Pagliardini et
+al. 2024, arXiv 2409.03137; bitsandbytes, optim/ademamix.py, state1 of two means, state2). Sources otherwise: Kingma
+and Ba 2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018 (Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and
+bitsandbytes 0.4x (block 256, min_8bit_size 4096), whose StableEmbedding keeps 32 bits, as transformers' Trainer has
+every embedding keep them (trainer.py, register_module_override); torchao (4 bit, block 128; fp8, block 256), which
+quantises embeddings too."""
+
+
+_OF_IMPLEMENTATIONS = re.compile(
+    r"[-_]?(torch|fused|hf|apex|xla|npu|foreach|cpu|deepspeed|distributed|paged|bnb|32bit|optimi|ao)(?=[-_]|$)"
+)
+"""Words of an optimizer's name that say how a step is computed, or where, and not what is kept. Source: transformers
+5.23, training_args.py, OptimizerNames; NeMo, distributed_fused_adam."""
+_ELSEWHERE: dict[str, Optimizer] = {
+    "onebitadam": "adam",
+    "muon_adamw": "muon",
+    "adamw_8bit": "adam-8bit",
+    "adamw_4bit": "adam-4bit",
+    "adamw_fp8": "adam-fp8",
+    "fusedadam": "adam",
+    "cpuadam": "adam",
+    "deepspeedcpuadam": "adam",
+    "fusedadamw": "adamw",
+}
+
+
+def optimizer_named(name: str) -> Optimizer | None:
+    """Return the optimizer that a framework's config means by a name; None for one that is not known.
+
+    >>> optimizer_named("adamw_torch_fused"), optimizer_named("paged_adamw_8bit"), optimizer_named("galore_adamw")
+    ('adamw', 'adam-8bit', None)
+    """
+    plain = _OF_IMPLEMENTATIONS.sub("", name.strip().lower()).strip("_-")
+    return cast("Optimizer | None", known_spelling(_ELSEWHERE.get(plain.replace("-", "_"), plain), OPTIMIZERS))
+
+
+def spelled_optimizer(value: object) -> object:
+    """Return the optimizer of the catalog for any spelling of it. A near name is proposed with what it keeps.
+
+    Raises PydanticCustomError for a name that is not known.
+    """
+    if not isinstance(value, str):
+        return value
+    named = optimizer_named(value)
+    if named is None:
+        close, shape = cast("list[Optimizer]", nearest(value, OPTIMIZERS, max_names=1)), (1024, 1024)
+        kept = [
+            sum(moment_bytes(each, shape, dtype="fp32", role="hidden-matrix") for each in OPTIMIZERS[name])
+            for name in close
+        ]
+        remedies = [
+            f"the nearest, {name}, keeps {num_bytes / math.prod(shape):.3g} bytes of each value"
+            for name, num_bytes in zip(close, kept, strict=True)
+        ]
+        remedies.append(f"choose what keeps as much as yours of {', '.join(OPTIMIZERS)}")
+        raise broken_rule("must be a known name", "; ".join(remedies))
+    return named
 
 
 def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, role: TensorRole) -> int:

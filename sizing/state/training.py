@@ -10,7 +10,7 @@ from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.state.gradient_compression import GradientCompression
 from sizing.state.offload import Offload
-from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
+from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
 from sizing.state.reinforcement import Reinforcement
 from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.strict_model import StrictModel
@@ -27,6 +27,20 @@ FrameworkName = Literal[
     "lightning",
     "ddp",
 ]
+TrainerName = Literal[
+    "verl",
+    "axolotl",
+    "openrlhf",
+    "trl",
+    "llamafactory",
+    "nemo",
+    "megatron-bridge",
+    "ms-swift",
+    "olmo-core",
+    "prime-rl",
+    "torchtune",
+]
+"""Trainers on top of a framework, which `frameworks/trainers.py` describes."""
 Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
 Recomputation = Literal["none", "selective", "full"]
 """Activations that the backward pass computes again: none, part of each layer, or whole layers. The part is that of
@@ -197,7 +211,14 @@ class Training(StrictModel):
     framework: AnySpelling[FrameworkName] = Field(
         "megatron",
         description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
-        "the defaults that torchtitan ships.",
+        "the defaults that torchtitan ships. Names of trainers are taken too (verl, axolotl, openrlhf, trl, "
+        "llamafactory, nemo, megatron-bridge, ms-swift, olmo-core, prime-rl, torchtune): the framework on which they "
+        "run is then the answer's.",
+    )
+    trainer: TrainerName | None = Field(
+        None,
+        description="Trainer that was named as the framework; its own defaults go before the framework's. Default: "
+        "none, the framework itself.",
     )
     precision: AnySpelling[Precision] = Field(
         "bf16-mixed",
@@ -205,8 +226,10 @@ class Training(StrictModel):
         "such a copy of fp32 weights too. With fp8-mixed, mxfp8-mixed and nvfp4-mixed matrix products of layers are in "
         "8 or 4 bits, the latter two with a scale for each block on Blackwell; what is saved is as with bf16-mixed.",
     )
-    optimizer: AnySpelling[Optimizer] = Field(
-        "adam", description="Optimizer. It decides which moments are saved with each tensor."
+    optimizer: Annotated[Optimizer, BeforeValidator(spelled_optimizer)] = Field(
+        "adam",
+        description="Optimizer. It decides which moments are saved with each tensor. Names of frameworks' configs are "
+        "taken too (adamw_torch_fused, paged_adamw_8bit).",
     )
     distributed_optimizer: bool | None = Field(
         None,

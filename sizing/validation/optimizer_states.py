@@ -30,6 +30,8 @@ MEASURED_OPTIMIZERS: dict[Optimizer, str] = {
     "adafactor-momentum": "adafactor, beta1",
     "adam-8bit": "8-bit adamw, block 256",
     "lion-8bit": "8-bit lion, block 256",
+    "ademamix": "ademamix (bitsandbytes 0.50)",
+    "ademamix-8bit": "8-bit ademamix (bitsandbytes 0.50)",
     "adam-4bit": "4-bit adamw (torchao)",
     "adam-fp8": "fp8 adamw (torchao)",
     "schedule-free-adamw": "schedule-free adamw (schedulefree 1.4.1)",

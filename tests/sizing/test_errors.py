@@ -69,7 +69,10 @@ def sentences(document: object) -> str:
             {"model": {"preset": "llama 8b"}},
             "model.preset fits 2 names of the catalog, got 'llama 8b': choose one of llama-3-8b, llama-3.1-8b.",
         ),
-        ({"model": {"preset": "gpt2"}, "training": {"optimizer": "adamv"}}, "got 'adamv': did you mean adam."),
+        (
+            {"model": {"preset": "gpt2"}, "training": {"optimizer": "adamv"}},
+            "got 'adamv': the nearest, adam, keeps 8 bytes of each value; choose",
+        ),
         (
             {"model": {"preset": "gpt2"}, "reliability": {"failures_per_node_day": "5%"}},
             "reliability.failures_per_node_day must be a number, got '5%': give a number.",

@@ -9,7 +9,7 @@ from sizing.config_files.importers.trainer_settings import (
     has_trainer_beside,
     is_empty,
 )
-from sizing.config_files.reader import SettingReader, choice, optimizer_named
+from sizing.config_files.reader import SettingReader, choice, optimizer_of
 from sizing.frameworks import FRAMEWORKS
 
 DEEPSPEED_DEFAULTS = {"zero_optimization.stage": 0}
@@ -244,7 +244,7 @@ def _read_optimizer(reader: SettingReader, prefix: str) -> None:
         reader.not_understood(name, "compresses gradients in a way that is not known here")
         reader.need("training.optimizer", f"{kind} is no optimizer of the catalog")
         return
-    if reader.take("training.optimizer", name, optimizer_named) is None:
+    if reader.take("training.optimizer", name, optimizer_of) is None:
         reader.need("training.optimizer", f"{kind} is no optimizer of the catalog")
     if plain in _COMPRESSED_OPTIMIZERS:
         reader.put("training.gradient_compression.method", _COMPRESSED_OPTIMIZERS[plain], name)

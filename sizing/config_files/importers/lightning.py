@@ -9,7 +9,7 @@ from typing import Any
 
 from sizing.config_files.importer import Importer
 from sizing.config_files.importers.trainer_settings import DEEPSPEED_JSON, put_shard_group
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_named
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
 
 _DEFAULTS: dict[str, Any] = {
@@ -153,7 +153,7 @@ def _read(reader: SettingReader) -> None:
         reader.put_model(reader.path(name), name)
     kind = reader.first("optimizer.class_path", "optimizer._target_", "model.optimizer._target_")
     if reader.has(kind):
-        reader.take("training.optimizer", kind, lambda value: optimizer_named(str(value).rpartition(".")[2]))
+        reader.take("training.optimizer", kind, lambda value: optimizer_of(str(value).rpartition(".")[2]))
     if reader.draft.value("training.optimizer") is None:
         reader.need("training.optimizer", "the model's own configure_optimizers makes it")
     _read_checkpoint(reader)

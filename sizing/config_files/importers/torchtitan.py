@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.reader import SettingReader, choice, optimizer_named
+from sizing.config_files.reader import SettingReader, choice, optimizer_of
 from sizing.frameworks import FRAMEWORKS
 
 _DEFAULTS = {
@@ -120,7 +120,7 @@ def _read_parallelism(reader: SettingReader) -> None:
 
 
 def _read_training(reader: SettingReader) -> None:
-    reader.take("training.optimizer", "optimizer.name", optimizer_named)
+    reader.take("training.optimizer", "optimizer.name", optimizer_of)
     reader.put("training.precision", *_precision(reader))
     reader.take("training.sequence_length", "training.seq_len")
     local = reader.first("training.local_batch_size", "training.batch_size")

@@ -15,7 +15,7 @@ from sizing.checkpoint_files.adapters import (
     means_all_linear,
     module_of,
 )
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_named
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
 from sizing.errors import SizingError
 from sizing.model.catalog import catalog
@@ -183,15 +183,11 @@ def _tensors_of_modules(names: set[str], known: Sequence[str] | None) -> tuple[s
     if has_half_of_gate(names):
         return "has one of gate_proj and up_proj, which are counted together"
     tensors = sorted({each for name in names for each in TENSORS_OF_MODULES[name]})
-    lacking = [] if known is None else [each for each in tensors if not _is_among(each, known)]
+    halves = {"attention.key": "attention.key_value", "attention.value": "attention.key_value"}
+    lacking = [each for each in tensors if known is not None and not {each, halves.get(each)} & set(known)]
     if lacking:
         return f"has modules that become {', '.join(lacking)}, which this model lacks"
     return tuple(tensors)
-
-
-def _is_among(tensor: str, known: Sequence[str]) -> bool:
-    halves = {"attention.key": "attention.key_value", "attention.value": "attention.key_value"}
-    return tensor in known or halves.get(tensor) in known
 
 
 def _model_of(reader: SettingReader) -> Model | None:
@@ -270,7 +266,7 @@ def put_optimizer(reader: SettingReader, name: str) -> None:
     if known is not None and not known.is_default:
         reader.ignore(name)
         return
-    became = reader.take("training.optimizer", name, optimizer_named)
+    became = reader.take("training.optimizer", name, optimizer_of)
     if became is None and reader.has(name):
         reader.need("training.optimizer", f"{name} is no optimizer of the catalog")
     keeps_fp32 = str(reader.get(name)).endswith("_32bit")  # bitsandbytes, whose moments have a dtype of their own

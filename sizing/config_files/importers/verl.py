@@ -9,7 +9,7 @@ from sizing.config_files.importer import Importer
 from sizing.config_files.importers.accelerate_config import tell_unknown_flags
 from sizing.config_files.importers.trainer_settings import put_adapters
 from sizing.config_files.names import preset_of_name
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, optimizer_named
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, optimizer_of
 from sizing.config_files.source import Unresolved
 from sizing.model.catalog import catalog
 from sizing.model.model import Model, resolve
@@ -341,7 +341,7 @@ def _read(reader: SettingReader) -> None:
     if strategy == "megatron" and not reader.has(f"{_ACTOR}optim.optimizer"):
         reader.put("training.optimizer", "adam", f"{_ACTOR}optim.optimizer")
     else:
-        reader.take("training.optimizer", f"{_ACTOR}optim.optimizer", optimizer_named)
+        reader.take("training.optimizer", f"{_ACTOR}optim.optimizer", optimizer_of)
     _read_step(reader, values)
     _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keep="trainer.max_actor_ckpt_to_keep")
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
@@ -623,7 +623,7 @@ def _read_sft(reader: SettingReader) -> None:
         )
     else:
         reader.ignore("model.lora_rank", "model.target_modules")
-    reader.take("training.optimizer", "optim.optimizer", optimizer_named)
+    reader.take("training.optimizer", "optim.optimizer", optimizer_of)
     micro, length = values.number("data.micro_batch_size_per_gpu"), values.number("data.max_length")
     if micro and length:
         reader.put("training.sequence_length", length, "data.max_length")

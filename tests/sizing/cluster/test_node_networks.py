@@ -10,6 +10,7 @@ from sizing.cluster.adapters import NetworkAdapters
 from sizing.cluster.cluster import resolve_node
 from sizing.cluster.node import CatalogNode
 from sizing.published import published
+from sizing.scenario import scenario_from
 
 ROWS: dict[str, dict[str, Any]] = {row["node"]: row for row in published("node_networks")["rows"]}
 NODES = list(node_catalog().values())
@@ -129,3 +130,19 @@ def test_own_adapters_are_understood_as_people_write_them(text: str) -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         Cluster.model_validate({"storage_nics": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("p5.48xlarge", "aws-p5"),
+        ("p5en.48xlarge", "aws-p5en"),
+        ("p6-b300", "aws-p6-b300"),
+        ("a3-ultragpu-8g", "gcp-a3-ultra"),
+        ("ND_H100_v5", "azure-nd-h100-v5"),
+        ("standard_nd96isr_h200_v5", "azure-nd-h200-v5"),
+    ],
+)
+def test_a_node_is_known_by_the_name_of_its_cloud(name: str, own: str) -> None:
+    scenario = scenario_from({"model": {"preset": "gpt2"}, "cluster": {"node": name}})
+    assert scenario.cluster.node == own

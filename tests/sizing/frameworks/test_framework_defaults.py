@@ -7,8 +7,10 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.framework import mean_detection_seconds
+from sizing.frameworks.trainers import TRAINERS, trainer_named
 from sizing.published import published
 from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
 from sizing.state.saved_state import PartName
 from tests.sizing.layout.worlds import HYBRID
 
@@ -172,3 +174,35 @@ def test_a_scenario_of_before_keeps_the_detection_of_then(framework: str) -> Non
     rows = {row.field: row for row in default_report(framework, **FAILING, schema_version=3).assumptions}
     detection = rows["reliability.detection_seconds"]
     assert (detection.value, detection.reason) == (300, "default of schema version 3")
+
+
+@pytest.mark.parametrize("name", [*TRAINERS, "LLaMA-Factory", "Prime RL"])
+def test_a_trainer_is_answered_by_what_it_runs_on_and_says_so(name: str) -> None:
+    scenario = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": name}})
+    named = trainer_named(name)
+    assert named is not None
+    trainer = TRAINERS[named]
+    assert scenario.training.framework == trainer.framework
+    (said,) = (each for each in answer(scenario).warnings if each.startswith(f"{trainer.title} is answered as"))
+    assert trainer.check in said
+
+
+@pytest.mark.parametrize(
+    ("framework", "stated", "bytes_per_parameter"),
+    [
+        ("torchtune", {}, 6),
+        ("axolotl", {}, 6),
+        ("torchtune", {"precision": "bf16-mixed"}, 12),
+        ("verl", {}, 12),
+        ("verl", {"precision": "bf16"}, 6),
+    ],
+)
+def test_a_trainer_of_pure_bf16_keeps_half(framework: str, stated: dict[str, str], bytes_per_parameter: int) -> None:
+    """Weights and two moments of Adam: 3 values of 2 or 4 bytes."""
+    report = answer({"model": {"num_parameters": 10**9}, "training": {"framework": framework, **stated}})
+    assert report.checkpoint.logical_bytes == bytes_per_parameter * 10**9
+
+
+def test_the_full_state_dict_of_torchtune_is_no_shards_of_torchtitan() -> None:
+    scenario = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": "torchtune"}})
+    assert scenario.checkpoint.format == "full"

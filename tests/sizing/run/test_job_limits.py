@@ -169,3 +169,27 @@ def test_no_nccl_watchdog_ends_a_jax_job() -> None:
 
 def test_the_99th_percentile_lies_beyond_the_95th() -> None:
     assert p99_seconds(100.0, p95_seconds=130.0) == pytest.approx(100.0 * 1.3**1.41430, rel=1e-5)
+
+
+@pytest.mark.parametrize("written_by", ["rank-0", "every-rank"])
+def test_an_export_by_one_rank_is_held_against_the_wait_of_the_others(written_by: str) -> None:
+    """794 GB at 1.25 GB/s are 635.2 s, and NCCL ends ranks that wait for 600 s."""
+    found = report(
+        {
+            "model": {"num_parameters": "397B", "num_active_parameters": "17B", "num_experts": 512},
+            "training": {"framework": "fsdp2"},
+            "parallelism": {"pipeline": 8, "expert": 32, "data": 32},
+            "checkpoint": {"export": {"every": 1, "written_by": written_by}},
+            "storage": {
+                "profile": {"write_bytes_per_second": "100 GB/s", "writer_write_bytes_per_second": "1.25 GB/s"}
+            },
+        }
+    )
+    row = limits_of(found).get("export-timeout")
+    said = [each for each in found.warnings if each.startswith("Export timeout of 10.0 min does not hold")]
+    if written_by == "every-rank":
+        assert (row, said) == (None, [])
+    else:
+        assert row is not None
+        assert row.needed == pytest.approx(635.2, rel=0.01)
+        assert (row.limit, len(said)) == (600, 1)

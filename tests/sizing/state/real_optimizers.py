@@ -131,6 +131,8 @@ def of_bitsandbytes() -> dict[str, int]:
     return {
         "adam-8bit": state_bytes(kept(bitsandbytes.optim.AdamW8bit)),
         "lion-8bit": state_bytes(kept(bitsandbytes.optim.Lion8bit)),
+        "ademamix": state_bytes(kept(bitsandbytes.optim.AdEMAMix)),
+        "ademamix-8bit": state_bytes(kept(bitsandbytes.optim.AdEMAMix8bit)),
     }
 
 

@@ -11,6 +11,7 @@ from sizing.layout.size import group_bytes
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
+from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.state.optimizers import Optimizer
 from sizing.validation.optimizer_states import MEASURED_OPTIMIZERS, MEASURED_SHAPE, moment_bytes_per_parameter
@@ -144,3 +145,26 @@ def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:
 def test_moments_with_a_format_of_their_own_take_no_dtype(optimizer: str) -> None:
     with pytest.raises(ValidationError, match="format of its own"):
         Training.model_validate({"optimizer": optimizer, "saved_state": {"moments": "bf16"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "moments"),
+    [
+        ("adamw_torch_fused", 8),
+        ("paged_adamw_32bit", 8),
+        ("distributed_fused_adam", 8),
+        ("paged_adamw_8bit", 2 + 2 * 4 / 256),
+        ("adamw_bnb_8bit", 2 + 2 * 4 / 256),
+        ("ademamix", 12),
+        ("paged_ademamix_8bit", 3 + 3 * 4 / 256),
+    ],
+)
+def test_an_optimizer_is_known_by_the_names_of_configs(name: str, moments: float) -> None:
+    """Bytes per value: two moments of Adam and three of AdEMAMix, in fp32 or in 8 bits with a scale per 256."""
+    (part,) = (each for each in saved_parts(Training.model_validate({"optimizer": name})) if each.name == "moments")
+    assert part.tensor_bytes((1024, 1024), role="hidden-matrix") == moments * 1024**2
+
+
+def test_a_near_optimizer_is_proposed_with_the_bytes_that_it_keeps() -> None:
+    with pytest.raises(InvalidInput, match=r"the nearest, adagrad, keeps 4 bytes of each value; choose what keeps"):
+        scenario_from({"model": {"preset": "gpt2"}, "training": {"optimizer": "rowwise-adagrad"}})

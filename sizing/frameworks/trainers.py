@@ -1,0 +1,115 @@
+"""Trainers by name, each answered by the framework that it runs on, with what it ships and what to check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sizing.frameworks.framework import ShippedDefault
+from sizing.spelling import known_spelling
+from sizing.state.training import FrameworkName, TrainerName
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read."""
+
+    title: str
+    framework: FrameworkName
+    check: str
+    source: str
+    defaults: tuple[ShippedDefault, ...] = ()
+
+
+_BF16 = "training.precision bf16"
+TRAINERS: dict[TrainerName, Trainer] = {
+    "verl": Trainer(
+        "verl",
+        "fsdp2",
+        f"with model_dtype bfloat16 give {_BF16}, with its Megatron workers training.framework megatron",
+        "verl, trainer/config/ppo_trainer.yaml: strategy fsdp, fsdp_config.model_dtype fp32",
+    ),
+    "axolotl": Trainer(
+        "axolotl",
+        "transformers",
+        "with FSDP give parallelism.shard_group, with DeepSpeed training.framework deepspeed, of weights in fp32 "
+        "training.precision bf16-mixed",
+        "axolotl, loaders/model.py: weights are loaded in torch_dtype, bfloat16 with bf16 auto or true",
+        (ShippedDefault("training.precision", "bf16", "bf16 auto, which loads the weights in bfloat16"),),
+    ),
+    "openrlhf": Trainer(
+        "OpenRLHF",
+        "deepspeed",
+        "give parallelism.zero_stage, and the critic by training.reinforcement",
+        "OpenRLHF, cli/train_ppo_ray.py: --zero_stage 2",
+        (ShippedDefault("parallelism.zero_stage", 2, "--zero_stage 2"),),
+    ),
+    "trl": Trainer(
+        "TRL",
+        "transformers",
+        f"of weights in bfloat16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework "
+        "deepspeed",
+        "TRL, trainers on transformers' Trainer",
+    ),
+    "llamafactory": Trainer(
+        "LLaMA-Factory",
+        "transformers",
+        f"with pure_bf16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework deepspeed",
+        "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer",
+    ),
+    "nemo": Trainer(
+        "NeMo",
+        "megatron",
+        "with the distributed optimizer give training.distributed_optimizer; NeMo AutoModel runs on fsdp2",
+        "NeMo, lightning/pytorch/strategies/megatron_strategy.py",
+    ),
+    "megatron-bridge": Trainer(
+        "Megatron-Bridge",
+        "megatron",
+        "with the distributed optimizer give training.distributed_optimizer",
+        "Megatron-Bridge, training/checkpointing.py, on Megatron-Core",
+    ),
+    "ms-swift": Trainer(
+        "ms-swift",
+        "transformers",
+        f"of weights in bfloat16 give {_BF16}, with Megatron-SWIFT training.framework megatron",
+        "ms-swift, trainers on transformers' Trainer",
+    ),
+    "olmo-core": Trainer(
+        "OLMo-core",
+        "fsdp2",
+        "with HSDP give parallelism.shard_group",
+        "OLMo-core, distributed/checkpoint, on torch.distributed.checkpoint",
+    ),
+    "prime-rl": Trainer(
+        "prime-rl",
+        "fsdp2",
+        "give checkpoint.mode async with --ckpt.save-async",
+        "docs.primeintellect.ai/prime-rl/checkpointing: FSDP shards by DCP, optimizer, scheduler and progress",
+    ),
+    "torchtune": Trainer(
+        "torchtune",
+        "fsdp2",
+        "of dtype fp32 give training.precision fp32, with enable_async_checkpointing checkpoint.format fsdp-sharded",
+        "torchtune, recipes/configs: dtype bf16; FullModelHFCheckpointer, to which rank 0 gives a full state dict",
+        (
+            ShippedDefault("training.precision", "bf16", "dtype bf16, of weights and moments"),
+            ShippedDefault("checkpoint.format", "full", "a full state dict, gathered on rank 0"),
+        ),
+    ),
+}
+"""Trainers by the names that people give as training.framework."""
+
+
+def trainer_named(name: object) -> TrainerName | None:
+    """Return the name of a trainer in any spelling; None for another.
+
+    >>> trainer_named("LLaMA-Factory"), trainer_named("torchtitan")
+    ('llamafactory', None)
+    """
+    spelled = known_spelling(name, TRAINERS) if isinstance(name, str) else None
+    return next((each for each in TRAINERS if each == spelled), None)
+
+
+def trainer_on(framework: object, name: object) -> Trainer | None:
+    """Return the trainer of a name if it runs on a framework; None for unknown names, or for another framework."""
+    return next((each for own, each in TRAINERS.items() if own == name and each.framework == framework), None)
