@@ -361,3 +361,12 @@ def test_a_mixture_of_few_experts_is_told_by_counts(counts: str, per_token: int,
 def test_a_model_named_by_its_count_says_it_once() -> None:
     shown = ckpt_size("--parameters", "447B", "--active", "32B", "--experts", "128").stdout
     assert shown.startswith("447,000,000,000 parameters, 32,000,000,000 active on ")
+
+
+def test_defaults_that_follow_from_a_number_follow_from_a_typed_one() -> None:
+    """500 steps of 2 s are 1,000 s; torchtitan counts embedding and loss as layers where there is a pipeline."""
+    steps = report(*"--model gpt2 --framework fsdp2 --interval-steps 500 --step-time 2s".split())
+    assert steps["interval"]["interval_seconds"] == 1_000
+    stages = report(*"--model llama-3.1-405b --framework torchtitan --tensor 8 --pipeline 8 --data 8".split())
+    assumed = {each["field"] for each in stages["assumptions"]}
+    assert {"parallelism.embedding_counts_as_layer", "parallelism.loss_counts_as_layer"} <= assumed
