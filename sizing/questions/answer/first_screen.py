@@ -12,7 +12,7 @@ from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN,
 from sizing.present.size import headline
 from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
 from sizing.questions.answer.run_rows import never_needs_storage
-from sizing.questions.answer.state_rows import written_beside
+from sizing.questions.answer.state_rows import host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.request import INTERVAL
@@ -53,6 +53,9 @@ def first_screen(report: SizingReport) -> FirstScreen:
         guesses=tuple(guess_sentences(report, NUM_GUESSES)),
     )
 
+
+LEAST_OF_HOST_FRACTION = 0.1
+"""Share of a node's host memory from which a save's need is on the first screen. A choice: less is in the tables."""
 
 _NEEDED: Mapping[Direction, str] = {
     "write": "required.write_bytes_per_second",
@@ -110,6 +113,9 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
         yield roughly(report, row._replace(meaning=meaning), BYTES, shown=None)
     yield roughly(report, _write(report), *_TIMES["write"])
     yield roughly(report, _restore(report), *_TIMES["read"])
+    memory = report.host_memory
+    if memory.usable_bytes is None or memory.needed_high_bytes > LEAST_OF_HOST_FRACTION * memory.usable_bytes:
+        yield from host_memory_rows(memory)
     yield from (row._replace(label=row.label.capitalize()) for row in written_beside(report))
 
 
