@@ -36,7 +36,7 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
     if names is None and not (names := default_targets(inventory)):
         rule = "is required for a model of which no attention is known"
         described = f"name some of its matrices: {_list_names(matrices)}"
-        remedy = described if matrices else "describe the model by preset, architecture, huggingface_config or tensors"
+        remedy = described if matrices else _TENSORS_REMEDY
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
@@ -109,9 +109,14 @@ def _join_key_value(name: str) -> str:
 def _check_names(inventory: Inventory, names: Collection[str], *, field: str) -> None:
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
-            remedy = f"this model has {_list_names(inventory)}"
+            named = [group for group in inventory if group.placement != "spread"]
+            remedy = f"this model has {_list_names(named)}" if named else _TENSORS_REMEDY
             raise InvalidInput.of(field, "must name tensors of the model", value=name, remedy=remedy)
 
 
-def _list_names(inventory: Inventory) -> str:
+_TENSORS_REMEDY = "describe the model by preset, architecture, huggingface_config or tensors"
+"""Where a number of parameters alone names none."""
+
+
+def _list_names(inventory: Sequence[TensorGroup]) -> str:
     return ", ".join(dict.fromkeys(group.name for group in inventory))

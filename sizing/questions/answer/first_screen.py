@@ -191,6 +191,11 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
     capacity = report.capacity
     held = Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
     yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
+    if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
+        holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
+        full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
+        judgement = "fits" if capacity.fits_disk else "DOES NOT FIT"
+        yield Row("Disk", decimal_bytes_text(capacity.disk_bytes), f"{judgement}: {holds}; {full}")
     if report.cost is not None:
         total = UNKNOWN if report.cost.total is None else amount_text(report.cost.total)
         yield roughly(report, Row("Cost", total, cost_text(report.cost)), priced_figure(report.cost), shown=None)
