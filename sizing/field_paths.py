@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_WHOLE_NUMBER = TypeAdapter(int)
 
 
 def value_at(block: object, path: str) -> Any:
@@ -28,6 +29,19 @@ def value_at(block: object, path: str) -> Any:
         else:
             return None
     return value
+
+
+def whole_number_at(document: object, path: str) -> int | None:
+    """Return the whole number at a dotted path, also where it was typed as text; None where there is none.
+
+    >>> typed = {"parallelism": {"pipeline": "8", "tensor": "eight"}}
+    >>> whole_number_at(typed, "parallelism.pipeline"), whole_number_at(typed, "parallelism.tensor")
+    (8, None)
+    """
+    try:
+        return _WHOLE_NUMBER.validate_python(value_at(document, path))
+    except ValidationError:
+        return None
 
 
 @overload

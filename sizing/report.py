@@ -54,7 +54,7 @@ from sizing.training.offload import Offloaded, offload_of, offload_warnings
 from sizing.training.run_length import RunLength, run_length
 from sizing.training.time.overlaps import overlap_assumptions
 from sizing.training.time.rates import rate_assumptions
-from sizing.units import decimal_bytes_text
+from sizing.units import decimal_bytes_text, seconds_text
 
 
 class ModelSize(StrictModel):
@@ -416,6 +416,11 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     workload, on_nodes, beside = results.layout.workload, checkpoint_layout.on_nodes, dict(_transfers_beside(results))
     yield from scenario.version_warnings
     yield from scenario.trainer_warnings
+    if scenario.leaves_interval_open and results.layout.memory.step is None:
+        yield (
+            f"How long {scenario.checkpoint.interval_steps:,} steps take is not known, so that one checkpoint every "
+            f"{seconds_text(checkpoint.interval_seconds)} is counted. Give training.step_seconds"
+        )
     yield from model.warnings
     yield from size_warnings(checkpoint_layout.size)
     yield from _adapter_warnings(scenario.training.adapters, model)

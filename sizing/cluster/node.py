@@ -97,6 +97,16 @@ class NodeSpec(StrictModel):
     )
 
     @property
+    def usable_host_memory_bytes(self) -> int | None:
+        """Host memory that a job can take, M - (f M + r): without what system and services keep; None if unknown.
+
+        >>> NodeSpec(gpus_per_node=8, host_memory_bytes="1 TB").usable_host_memory_bytes
+        949549120512
+        """
+        total = self.host_memory_bytes
+        return None if total is None else max(0, total - round(RESERVED_FRACTION * total) - RESERVED_BYTES)
+
+    @property
     def num_linked_gpus(self) -> int:
         """Number of GPUs that reach each other over their links."""
         return self.gpus_per_link_domain or self.gpus_per_node
@@ -108,6 +118,13 @@ class NodeSpec(StrictModel):
             return PCIE_BYTES_PER_SECOND.get(self.pcie_generation)
         return gpu_named(self.gpu).host_link_bytes_per_second if self.gpu else None
 
+
+RESERVED_FRACTION, RESERVED_BYTES = 0.05, 430 * 1024**2
+"""What system and services keep of a host's memory: a fraction f of it, and r bytes.
+
+Source: Google Distributed Cloud, "Resources available for your workloads", read in November 2026: 5 % and 330 MiB, and
+100 MiB below which pods are evicted. GKE keeps 2 % of what exceeds 128 GiB ("Plan node sizes").
+"""
 
 _TOTALS = {
     "compute_nics": "compute_network_bytes_per_second",

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
-from sizing.field_paths import with_fields
+from sizing.field_paths import whole_number_at, with_fields
 from sizing.frameworks.ddp import ACCELERATE, DDP, LIGHTNING, TRANSFORMERS
 from sizing.frameworks.deepspeed import DEEPSPEED
 from sizing.frameworks.framework import Deletion, Framework, KernelsName, ShardingRule, ShippedDefault
@@ -58,8 +58,8 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     {'reliability.detection_seconds': 217.8}
     """
     degrees, training = document.get("parallelism"), document.get("training")
-    stages = _field(degrees, "pipeline")
-    spreads_layers = isinstance(stages, int) and stages > 1 and not any(_field(degrees, n) for n in _LAYERS_OF_STAGES)
+    stages = whole_number_at(document, "parallelism.pipeline") or 1
+    spreads_layers = stages > 1 and not any(_field(degrees, name) for name in _LAYERS_OF_STAGES)
     return {
         each.field: each.value
         for each in shipped_defaults(_field(training, "framework"), trainer=_field(training, "trainer"))

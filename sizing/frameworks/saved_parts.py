@@ -32,11 +32,13 @@ def saved_parts(
     >>> sum(part.tensor_bytes((1,), role="other") for part in saved_parts(Training()))
     14
     """
+    override = training.saved_state
     dtypes: dict[PartName, SavedDtype | None] = {**_dtypes(training, copies_fp32_weights=copies_fp32_weights)}
+    if override is not None and override.weights_alone:
+        dtypes = {"weights": dtypes["weights"]}
     of_frozen_alone = "master" in dtypes and not has_weights_beside_master
     if of_frozen_alone and not (has_frozen and _keeps_frozen(training)):
         dtypes["weights"] = None
-    override = training.saved_state
     if override is not None:
         dtypes |= {name: getattr(override, name) for name in _PART_NAMES & override.model_fields_set}
         of_frozen_alone = of_frozen_alone and "weights" not in override.model_fields_set

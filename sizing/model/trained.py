@@ -13,6 +13,7 @@ from sizing.model.inventory import Inventory, TensorGroup
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
 _DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
+"""Remedy where a number of parameters alone names no tensor."""
 
 
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
@@ -126,9 +127,10 @@ def _join_key_value(name: str) -> str:
 def _check_names(inventory: Inventory, names: Collection[str], *, field: str) -> None:
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
-            remedy = f"this model has {_list_names(inventory)}"
+            named = [group for group in inventory if group.placement != "spread"]
+            remedy = f"this model has {_list_names(named)}" if named else _DESCRIBE
             raise InvalidInput.of(field, "must name weights of the model", value=name, remedy=remedy)
 
 
-def _list_names(inventory: Inventory) -> str:
+def _list_names(inventory: Sequence[TensorGroup]) -> str:
     return ", ".join(dict.fromkeys(group.name for group in inventory))

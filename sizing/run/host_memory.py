@@ -45,12 +45,15 @@ class HostMemory(StrictModel):
         "0 where tensors are read one by one and only a number of parameters is given.",
     )
     node_bytes: int | None = Field(description="Host memory of one node, in bytes. Null when the node does not say.")
-    fits: bool | None = Field(
-        description="Whether all that a save needs fits the host memory. Null when that is unknown."
+    usable_bytes: int | None = Field(
+        None,
+        description="Host memory that a job can take of it, in bytes, without what system and services keep. "
+        "Null when node_bytes is.",
     )
+    fits: bool | None = Field(description="Whether all that a save needs fits usable_bytes. Null when that is unknown.")
     fits_restore: bool | None = Field(
         None,
-        description="Whether what a restore needs fits the host memory, beside offloaded_bytes. "
+        description="Whether what a restore needs fits usable_bytes, beside offloaded_bytes. "
         "Null when that is unknown.",
     )
 
@@ -58,6 +61,11 @@ class HostMemory(StrictModel):
     def needed_bytes(self) -> int:
         """Host memory that saves and offloaded state need together, beside what the training itself takes."""
         return self.saving_bytes + self.offloaded_bytes
+
+    @property
+    def needed_high_bytes(self) -> int:
+        """Upper end of what saves and offloaded state need, with buffers: n f, of n bytes needed, f BUFFER_FACTOR."""
+        return round(self.needed_bytes * BUFFER_FACTOR)
 
     @property
     def restoring_bytes(self) -> int:
@@ -68,6 +76,13 @@ class HostMemory(StrictModel):
     def saving_bytes(self) -> int:
         """Host memory that saves alone need."""
         return self.gathered_bytes + self.staged_bytes + self.tier_bytes + self.delta_base_bytes
+
+
+BUFFER_FACTOR = 1.5
+"""What may be needed over what is counted: copies that pickling makes, pages that are not written yet, data loaders.
+
+Source: DeepSpeed 0.19.8, `additional_buffer_factor` of estimate_zero3_model_states_mem_needs.
+"""
 
 
 def host_memory(
@@ -97,7 +112,7 @@ def host_memory(
     pull request 8469; an upper estimate where the writers' files differ.
     """
     max_writers, share = checkpoint_layout.on_nodes.max_writers_per_node, checkpoint_layout.on_nodes.max_rank_bytes
-    gathered, capacity = _gathered_bytes(checkpoint_layout), node.spec.host_memory_bytes
+    gathered, usable = _gathered_bytes(checkpoint_layout), node.spec.usable_host_memory_bytes
     written = max_writers * share
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = 0
@@ -114,9 +129,10 @@ def host_memory(
         delta_base_bytes=base,
         offloaded_bytes=offloaded_bytes,
         restore_bytes=restore,
-        node_bytes=capacity,
-        fits=None if capacity is None else gathered + staged + kept + base + offloaded_bytes <= capacity,
-        fits_restore=None if capacity is None else restore + offloaded_bytes <= capacity,
+        node_bytes=node.spec.host_memory_bytes,
+        usable_bytes=usable,
+        fits=None if usable is None else gathered + staged + kept + base + offloaded_bytes <= usable,
+        fits_restore=None if usable is None else restore + offloaded_bytes <= usable,
     )
 
 
@@ -179,19 +195,24 @@ def _gathered_bytes(checkpoint_layout: CheckpointLayout) -> int:
 
 def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
     """What a reader must know before believing that the state can be gathered, staged or read back."""
-    offloaded = decimal_bytes_text(memory.offloaded_bytes)
-    kept = f"{offloaded} of it for training.offload, " if memory.offloaded_bytes else ""
+    if memory.node_bytes is None or memory.usable_bytes is None:
+        return
+    kept = (
+        f"{decimal_bytes_text(memory.offloaded_bytes)} of it for training.offload, " if memory.offloaded_bytes else ""
+    )
+    has = f"a node has {decimal_bytes_text(memory.node_bytes)}, {decimal_bytes_text(memory.usable_bytes)} without what "
+    has += "the system keeps"
     if memory.fits is False:
-        remedy = _remedy(memory)
-        yield (
-            f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}and a node has "
-            f"{decimal_bytes_text(memory.node_bytes or 0)}. {remedy}"
-        )
+        needs = f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}and {has}"
+        yield f"{needs}. {_remedy(memory)}"
+    elif memory.saving_bytes and memory.needed_high_bytes > memory.usable_bytes:
+        with_buffers = f"up to {decimal_bytes_text(memory.needed_high_bytes)} with buffers of pickling and page cache"
+        needs = f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}{with_buffers}"
+        yield f"{needs}, and {has}: it may not fit. {_remedy(memory)}"
     if memory.fits_restore is False and memory.restore_bytes:
         yield (
-            f"A restore needs {decimal_bytes_text(memory.restoring_bytes)} of host memory per node, {kept}and a node "
-            f"has {decimal_bytes_text(memory.node_bytes or 0)}. Let the ranks of a node load in turns, or use a format "
-            "that is read tensor by tensor"
+            f"A restore needs {decimal_bytes_text(memory.restoring_bytes)} of host memory per node, {kept}and {has}. "
+            "Let the ranks of a node load in turns, or use a format that is read tensor by tensor"
         )
 
 

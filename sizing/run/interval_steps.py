@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sizing.field_paths import value_at
+from sizing.field_paths import value_at, whole_number_at
 from sizing.units import PositiveSeconds
 
 STEP_UNKNOWN = "default: how long {steps:,} steps take is not known; give training.step_seconds"
@@ -25,10 +25,9 @@ def interval_of_steps(document: Mapping[str, Any]) -> float | None:
     >>> interval_of_steps({"checkpoint": {"interval_steps": 500}, "training": {"step_seconds": "12s"}})
     6000.0
     """
-    steps, step_seconds = value_at(document, "checkpoint.interval_steps"), value_at(document, "training.step_seconds")
-    if not isinstance(steps, int) or step_seconds is None:
-        return None
-    if value_at(document, "checkpoint.interval_seconds") is not None:
+    steps = whole_number_at(document, "checkpoint.interval_steps")
+    step_seconds = value_at(document, "training.step_seconds")
+    if steps is None or step_seconds is None or value_at(document, "checkpoint.interval_seconds") is not None:
         return None
     try:
         return steps * _SECONDS.validate_python(step_seconds)

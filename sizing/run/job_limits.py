@@ -355,10 +355,11 @@ def _host_memory(inputs: LimitInputs) -> Iterator[JobLimit]:
         "host-memory",
         "bytes",
         needed=max(memory.restoring_bytes, memory.needed_bytes),
-        limit=memory.node_bytes,
+        limit=memory.usable_bytes,
         needs="a restore by all ranks of a node at once" if is_of_restore else "a save by all ranks of a node",
         setting="#SBATCH --mem=0, for all memory of the node; resources.limits.memory of a pod",
-        source="the node's memory, as Slurm gives without --mem where DefMemPerNode is unset",
+        source="the node's memory, as Slurm gives without --mem where DefMemPerNode is unset, without what the system "
+        "keeps: Google Distributed Cloud, Resources available for your workloads",
     )
 
 

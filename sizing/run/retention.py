@@ -16,7 +16,7 @@ from sizing.run.figures import Figures
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import StrictModel
-from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds, decimal_bytes_text
+from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, PositiveSeconds, counted_text, decimal_bytes_text
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -47,6 +47,12 @@ class Retention(StrictModel):
         0.0,
         description="Raw bytes beyond each usable one, as a fraction of it: 0.25 for 8+2 erasure coding, 2 for three "
         "copies.",
+    )
+
+    disk_bytes: ByteCount | None = Field(
+        None,
+        description="Size of the file system that there is, or of the quota on it, in bytes. Default: unknown, so what "
+        "it holds is not said.",
     )
 
     @model_validator(mode="after")
@@ -81,6 +87,22 @@ class Capacity(Figures):
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
     written_bytes_per_day: float = Field(description="Bytes that saves write in one day, which wears drives.")
     growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
+    disk_bytes: int | None = Field(None, description="Bytes of the file system that there is; null when not given.")
+    disk_checkpoints: int | None = Field(
+        None,
+        description="Whole checkpoints that disk_bytes hold at once, the one being written included, beside kept "
+        "weights, exports and what stays free. Null without disk_bytes.",
+    )
+    disk_full_seconds: float | None = Field(
+        None,
+        description="Seconds of training after which a save finds no room where none is deleted. Null without "
+        "disk_bytes.",
+    )
+
+    @property
+    def fits_disk(self) -> bool:
+        """Whether what is kept and written fits the file system that there is, if one is given."""
+        return self.disk_checkpoints is None or self.disk_checkpoints >= self.num_checkpoints
 
 
 def usable_bytes(kept_bytes: Numbers, *, free_fraction: Numbers) -> Numbers:
@@ -103,6 +125,19 @@ def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
     125.0
     """
     return usable * (1.0 + redundancy_fraction)
+
+
+def checkpoints_on_disk(
+    disk_bytes: Numbers, *, checkpoint_bytes: Numbers, other_bytes: Numbers, free_fraction: Numbers
+) -> Numbers:
+    """Whole checkpoints that a file system holds: floor((D (1 - f) - o) / b), at least 0.
+
+    D bytes of which a fraction f stays free, o bytes of something else, b bytes of a checkpoint. Source: definition.
+
+    >>> float(checkpoints_on_disk(250.0, checkpoint_bytes=96.0, other_bytes=10.0, free_fraction=0.1))
+    2.0
+    """
+    return np.maximum(0.0, np.floor((disk_bytes * (1.0 - free_fraction) - other_bytes) / checkpoint_bytes))
 
 
 def capacity_of(
@@ -132,6 +167,19 @@ def capacity_of(
     working = 0 if workload.universal is None else workload.universal.state_bytes
     exported = workload.exported_bytes * num_exports + working
     usable = usable_bytes(whole + weights + exported, free_fraction=retention.free_fraction)
+    disk = {}
+    if retention.disk_bytes is not None:
+        num_held = checkpoints_on_disk(
+            retention.disk_bytes,
+            checkpoint_bytes=whole / num_checkpoints,
+            other_bytes=weights + exported,
+            free_fraction=retention.free_fraction,
+        )
+        disk = {
+            "disk_bytes": retention.disk_bytes,
+            "disk_checkpoints": num_held,
+            "disk_full_seconds": (num_held + 1) * interval_seconds,
+        }
     return Capacity.of(
         num_checkpoints=num_checkpoints,
         num_needed_checkpoints=workload.chain.num_needed if workload.chain else 0,
@@ -144,11 +192,19 @@ def capacity_of(
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
         written_bytes_per_day=workload.written_bytes * per_day,
         growth_bytes_per_day=growth,
+        **disk,
     )
 
 
-def retention_warnings(retention: Retention, deletion: Deletion) -> Iterator[str]:
-    """Warn where no whole checkpoint is left while the next is written."""
+def retention_warnings(retention: Retention, deletion: Deletion, capacity: Capacity) -> Iterator[str]:
+    """Warn where no whole checkpoint is left while the next is written, or where a save finds no room."""
+    if capacity.disk_checkpoints is not None and not capacity.fits_disk:
+        to_keep = capacity.disk_checkpoints - (capacity.num_checkpoints - retention.keep_last)
+        fewer = f"Keep {to_keep:,} (retention.keep_last)"
+        less = "Save less (training.saved_state.weights_alone), or use a larger one (retention.disk_bytes)"
+        disk = f"a disk of {decimal_bytes_text(capacity.disk_bytes or 0)}"
+        holds = f"holds {counted_text(capacity.disk_checkpoints, 'whole checkpoint')} of {capacity.num_checkpoints:,}"
+        yield f"Saves will fail: {disk} {holds} that must fit, one being written. {fewer if to_keep >= 1 else less}"
     if deletion == "before-save" and retention.keep_last == 1 and not retention.keep_best:
         yield (
             "The only checkpoint is deleted before the next one is written: a failure meanwhile leaves none. Keep 2 "

@@ -109,6 +109,11 @@ class SavedState(StrictModel):
     ema: Dtype | None = Field(
         None, description="Dtype of a saved moving average of the weights (EMA). Default: none is saved."
     )
+    weights_alone: bool = Field(
+        False,
+        description="Whether weights alone are saved, without master copy and moments, as save_only_model of "
+        "Hugging Face's Trainer says. Training cannot go on from it as before. Default: no.",
+    )
 
 
 def _split_names(names: object) -> object:
@@ -247,11 +252,13 @@ class Training(StrictModel):
         description="Low-rank adapters (LoRA) that are trained while the model is frozen. "
         "Default: the model itself is trained.",
     )
-    frozen: tuple[Annotated[str, Field(max_length=60)], ...] | None = Field(
+    frozen: Annotated[
+        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
+        BeforeValidator(_split_names),
+    ] = Field(
         None,
-        max_length=50,
-        description="Tensors that are not trained, by name or by the beginning of the name: weights saved, no "
-        "optimizer state. Default: none.",
+        description="Tensors that are not trained, by name or by the beginning of the name, also as a text with "
+        "commas: weights saved, no optimizer state. Default: none.",
     )
     reinforcement: Reinforcement | None = Field(
         None,

@@ -12,7 +12,7 @@ from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN,
 from sizing.present.size import headline
 from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
 from sizing.questions.answer.run_rows import never_needs_storage
-from sizing.questions.answer.state_rows import written_beside
+from sizing.questions.answer.state_rows import host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.request import INTERVAL
@@ -53,6 +53,9 @@ def first_screen(report: SizingReport) -> FirstScreen:
         guesses=tuple(guess_sentences(report, NUM_GUESSES)),
     )
 
+
+LEAST_OF_HOST_FRACTION = 0.1
+"""Share of a node's host memory from which a save's need is on the first screen. A choice: less is in the tables."""
 
 _NEEDED: Mapping[Direction, str] = {
     "write": "required.write_bytes_per_second",
@@ -110,6 +113,9 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
         yield roughly(report, row._replace(meaning=meaning), BYTES, shown=None)
     yield roughly(report, _write(report), *_TIMES["write"])
     yield roughly(report, _restore(report), *_TIMES["read"])
+    memory = report.host_memory
+    if memory.usable_bytes is None or memory.needed_high_bytes > LEAST_OF_HOST_FRACTION * memory.usable_bytes:
+        yield from host_memory_rows(memory)
     yield from (row._replace(label=row.label.capitalize()) for row in written_beside(report))
 
 
@@ -185,6 +191,11 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
     capacity = report.capacity
     held = Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
     yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
+    if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
+        holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
+        full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
+        judgement = "fits" if capacity.fits_disk else "DOES NOT FIT"
+        yield Row("Disk", decimal_bytes_text(capacity.disk_bytes), f"{judgement}: {holds}; {full}")
     if report.cost is not None:
         total = UNKNOWN if report.cost.total is None else amount_text(report.cost.total)
         yield roughly(report, Row("Cost", total, cost_text(report.cost)), priced_figure(report.cost), shown=None)

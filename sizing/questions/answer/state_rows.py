@@ -9,6 +9,7 @@ from sizing.present.guesses import MARK
 from sizing.present.rows import UNKNOWN, Row
 from sizing.report import SizingReport
 from sizing.run.export import Exported
+from sizing.run.host_memory import HostMemory
 from sizing.run.publication import Published
 from sizing.run.reduction_effect import ReductionEffect, reduction_text
 from sizing.training import GpuMemory
@@ -64,6 +65,29 @@ def offload_rows(found: Offloaded | None) -> Iterator[Row]:
     if found.hidden_fraction is not None:
         hidden = "of a layer's activations can be copied behind its forward pass"
         yield Row("hidden", percent_text(found.hidden_fraction), hidden)
+
+
+def host_memory_rows(memory: HostMemory) -> Iterator[Row]:
+    """A row of the host memory that a save takes, where it gathers, stages or keeps anything there."""
+    if not memory.saving_bytes:
+        return
+    parts = {
+        "gathered": memory.gathered_bytes,
+        "staged": memory.staged_bytes,
+        "kept in tiers": memory.tier_bytes,
+        "bases of deltas": memory.delta_base_bytes,
+        "offloaded": memory.offloaded_bytes,
+    }
+    counted = {name: decimal_bytes_text(num_bytes) for name, num_bytes in parts.items() if num_bytes}
+    what = " + ".join(f"{name} {text}" for name, text in counted.items()) if len(counted) > 1 else next(iter(counted))
+    judgement = ""
+    if memory.usable_bytes is not None:
+        may_fit = "fits" if memory.needed_high_bytes <= memory.usable_bytes else "MAY NOT FIT"
+        judgement = (
+            f"; {may_fit if memory.fits else 'DOES NOT FIT'} {decimal_bytes_text(memory.usable_bytes)} of a node"
+        )
+    high = decimal_bytes_text(memory.needed_high_bytes)
+    yield Row("Host memory", decimal_bytes_text(memory.needed_bytes), f"{what}; up to {high} with buffers{judgement}")
 
 
 def compression_rows(found: CompressedGradients | None) -> Iterator[Row]:

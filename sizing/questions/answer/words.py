@@ -16,7 +16,13 @@ from sizing.present.size import checkpoint_section
 from sizing.present.targets import target_rows
 from sizing.provenance import Assumption
 from sizing.questions.answer.run_rows import cost_rows, recovery_rows, run_length_rows, time_rows
-from sizing.questions.answer.state_rows import beside_rows, compression_rows, memory_rows, offload_rows
+from sizing.questions.answer.state_rows import (
+    beside_rows,
+    compression_rows,
+    host_memory_rows,
+    memory_rows,
+    offload_rows,
+)
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration
@@ -43,6 +49,7 @@ def sections(report: SizingReport) -> list[Section]:
                 *compression_rows(report.gradient_compression),
             ),
         ),
+        Section("Host memory of a save", tuple(host_memory_rows(report.host_memory))),
         Section(GUESSES, tuple(guess_rows(report))),
     ]
     return [section for section in made if section.rows]

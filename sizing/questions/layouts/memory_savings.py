@@ -195,7 +195,7 @@ class _OffloadTrial:
         in_memory = bytes_in(candidate.parallelism, candidate.training, place="host") + activations
         on_drives = bytes_in(candidate.parallelism, candidate.training, place="nvme")
         gpus = min(spec.gpus_per_node, self.search.num_gpus)
-        kept = ((in_memory, spec.host_memory_bytes), (on_drives, spec.local_nvme_bytes))
+        kept = ((in_memory, spec.usable_host_memory_bytes), (on_drives, spec.local_nvme_bytes))
         return all(capacity is None or gpus * num_bytes <= capacity for num_bytes, capacity in kept)
 
 

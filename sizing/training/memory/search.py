@@ -280,7 +280,7 @@ def offload_that_fits(
     training, spec, gpus = question.training, question.node.spec, min(question.node.spec.gpus_per_node, given.num_gpus)
     gathered = question.gathered(given) if training.micro_batch_size is None else None
     room_bytes -= gathered.num_bytes if gathered else 0
-    capacities: dict[Place, int | None] = {"host": spec.host_memory_bytes, "nvme": spec.local_nvme_bytes}
+    capacities: dict[Place, int | None] = {"host": spec.usable_host_memory_bytes, "nvme": spec.local_nvme_bytes}
     for choice in FRAMEWORKS[training.framework].offload.choices(has_drives=spec.local_nvme_bytes is not None):
         parts = choice.model_dump(exclude_unset=True)
         offload = (training.offload or Offload()).model_copy(update=parts)

@@ -365,3 +365,46 @@ def test_a_mixture_of_few_experts_is_told_by_counts(counts: str, per_token: int,
 def test_a_model_named_by_its_count_says_it_once() -> None:
     shown = ckpt_size("--parameters", "447B", "--active", "32B", "--experts", "128").stdout
     assert shown.startswith("447,000,000,000 parameters, 32,000,000,000 active on ")
+
+
+def test_defaults_that_follow_from_a_number_follow_from_a_typed_one() -> None:
+    """500 steps of 2 s are 1,000 s; torchtitan counts embedding and loss as layers where there is a pipeline."""
+    steps = report(*"--model gpt2 --framework fsdp2 --interval-steps 500 --step-time 2s".split())
+    assert steps["interval"]["interval_seconds"] == 1_000
+    stages = report(*"--model llama-3.1-405b --framework torchtitan --tensor 8 --pipeline 8 --data 8".split())
+    assumed = {each["field"] for each in stages["assumptions"]}
+    assert {"parallelism.embedding_counts_as_layer", "parallelism.loss_counts_as_layer"} <= assumed
+
+
+def test_steps_of_unknown_time_are_asked_for() -> None:
+    steps = report(*"--model gpt2 --framework fsdp2 --data 8 --interval-steps 500".split())
+    assert any("How long 500 steps take is not known" in warning for warning in steps["warnings"])
+    assert "did you mean --interval-steps" in refusal(*"--model gpt2 --save-steps 500".split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "num_bytes"),
+    [
+        ("--framework megatron --data 8 --save-only-model yes", 2),
+        ("--framework deepspeed --data 8 --save-only-model yes", 2),
+        ("--framework fsdp2 --data 8 --save-only-model yes", 4),
+        ("--framework fsdp2 --data 8 --ema fp32", 16),
+    ],
+)
+def test_weights_alone_and_averages_have_flags(flags: str, num_bytes: int) -> None:
+    """bf16 weights of Megatron-LM and DeepSpeed, fp32 ones of FSDP2; an average in fp32 beside weights and moments."""
+    size = report("--model", "llama-3.1-8b", *flags.split())["checkpoint"]
+    assert size["logical_bytes"] == pytest.approx(num_bytes * 8_030_261_248, rel=1e-6)
+
+
+def test_frozen_tensors_of_a_bare_count_are_refused_with_what_names_them() -> None:
+    sentence = refusal(*"--parameters 8B --framework fsdp2 --data 8 --frozen attention".split())
+    assert "describe the model by preset" in sentence
+    half = report(*"--model llama-3.1-8b --framework fsdp2 --data 8 --frozen attention,ffn".split())
+    assert half["model"]["num_trained_parameters"] < 2e9
+
+
+def test_files_per_rank_have_a_flag() -> None:
+    """Megatron-Core up to 0.16 writes two files per rank."""
+    files = report(*"--model llama-3.1-8b --framework megatron --tensor 2 --files-per-rank 2".split())
+    assert files["checkpoint"]["num_files"] == 4

@@ -123,6 +123,9 @@ VALUES = {
     "--offload-weights": "host",
     "--offload-activations": "0.5",
     "--compress-gradients": "powersgd",
+    "--keep-free": "0.5",
+    "--ema": "fp32",
+    "--frozen": "attention",
     "--layers-per-stage": ", ".join("1" * 16),
 }
 """Where 1 is no value that the flag takes."""
@@ -139,6 +142,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "training.recomputed_layers": {
         "training": {"sequence_length": 1024, "micro_batch_size": 1, "recomputation": "full"}
     },
+    "checkpoint.files_per_rank": {"training": {"framework": "megatron"}},
     "parallelism.layers_per_stage": {"parallelism": {"pipeline": 16}},
     "training.offload.": {"training": {"framework": "deepspeed", "sequence_length": 1024, "micro_batch_size": 1}},
     "checkpoint.reduction.delta.": {"checkpoint": {"reduction": {"delta": {"fraction": 0.2, "full_every": 4}}}},

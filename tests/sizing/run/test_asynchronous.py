@@ -205,7 +205,7 @@ def test_each_local_process_holds_its_budget() -> None:
     asked = document(ASYNC, checkpoint={"optimizer_sharding": "dp-reshardable"})  # the other gathers on every rank
     whole, staged = (report(asked, checkpoint=given).host_memory for given in ({}, {"staging_bytes": "200 MB"}))
     assert staged.staged_bytes == 8 * 200_000_000 < whole.staged_bytes
-    small = {"node": None, "node_spec": {"gpus_per_node": 8, "host_memory_bytes": "2 GB", "pcie_generation": 5}}
+    small = {"node": None, "node_spec": {"gpus_per_node": 8, "host_memory_bytes": "2.5 GB", "pcie_generation": 5}}
     assert [
         report(asked, cluster=small, checkpoint=given).host_memory.fits for given in ({}, {"staging_bytes": "200 MB"})
     ] == [

@@ -1,11 +1,13 @@
 """Capacity counts every checkpoint that is there at once, and what the drives hold beside them."""
 
+import re
 from typing import Any
 
 import pytest
 
 from sizing.errors import InvalidInput
 from sizing.present.purchase import required_rows
+from sizing.report import SizingReport, answer
 from tests.sizing.run.scenarios import report
 
 CHECKPOINT = 13_800_000_000_000
@@ -58,3 +60,37 @@ def test_what_stays_free_and_redundancy_come_on_top() -> None:
 def test_keeping_nothing_or_filling_everything_is_refused(retention: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         report(retention=retention)
+
+
+def gpt_8b_on(disk: str, **retention: Any) -> SizingReport:
+    """A checkpoint of 96.4 GB: 12 bytes of 8.03 billion parameters, every 4 hours."""
+    document = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 8}}
+    return answer(document | {"retention": {"disk_bytes": disk, **retention}})
+
+
+def test_a_disk_says_how_many_checkpoints_it_holds_and_when_it_is_full() -> None:
+    """The third of 96.4 GB finds no room on 250 GB, 3 x 4 hours after the begin."""
+    capacity = gpt_8b_on("250 GB").capacity
+    assert (capacity.disk_checkpoints, capacity.disk_full_seconds, capacity.fits_disk) == (2, 3 * 14_400, True)
+
+
+def test_a_target_that_is_full_before_the_file_system_leaves_less() -> None:
+    """Of 220 GB 90 % are 198 GB, room for two; of 200 GB they are 180 GB, room for one."""
+    held = [gpt_8b_on(f"{size} GB", free_fraction=0.1).capacity.disk_checkpoints for size in (220, 200)]
+    assert held == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("disk", "keep_last", "remedy"),
+    [("400 GB", 5, "Keep 3 (retention.keep_last)"), ("150 GB", 1, "Save less (training.saved_state.weights_alone)")],
+)
+def test_a_disk_that_is_too_small_is_told_with_a_remedy_that_fits(disk: str, keep_last: int, remedy: str) -> None:
+    (warning,) = [each for each in gpt_8b_on(disk, keep_last=keep_last).warnings if each.startswith("Saves will fail")]
+    assert remedy in warning
+    if kept := re.search(r"Keep (\d+)", warning):
+        assert gpt_8b_on(disk, keep_last=int(kept[1])).capacity.fits_disk
+        assert not gpt_8b_on(disk, keep_last=int(kept[1]) + 1).capacity.fits_disk
+    else:
+        document = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 8}}
+        alone = {"framework": "fsdp2", "saved_state": {"weights_alone": True}}
+        assert answer(document | {"training": alone, "retention": {"disk_bytes": disk}}).capacity.fits_disk
