@@ -146,15 +146,15 @@ def simulate(
 
     A failure ends a cycle; a run that stops at the end of one keeps the ratio of useful work to time free of bias
     (Wald's identity). `levels` hold numbers, the most frequent first, and each interval is a whole multiple of the one
-    before. Where nodes lack after a failure, `outages_of` says of which process; nothing strikes then. Such cycles
-    depend on each other, so a run is counted from the end of one to the end of another.
+    before. Where nodes lack after a failure, `outages_of` says of which process; nothing strikes then. Cycles that lack
+    nodes or have several levels depend on each other, so a run is counted from the end of one to the end of another.
     `progress` hears the share of the time that the slowest run has passed.
     """
     random = np.random.default_rng(seed)
     outages = None if outages_of is None else Outages(outages_of, num_runs=num_runs, random=random)
     runs = _Runs(levels, mtbf_seconds=mtbf_seconds, num_runs=num_runs, random=random, outages=outages)
     going = np.arange(num_runs)
-    if outages is not None:
+    if outages is not None or len(levels) > 1:
         runs.pass_one_failure(going)
     before = runs.record()
     while len(going):
@@ -189,10 +189,12 @@ class Schedule:
     def _segments(self, clock: Floats, level: int) -> tuple[Floats, Floats]:
         """The clock at the end of the last whole segment of a level, and the first level's segments until then."""
         ended, number = np.zeros_like(clock), np.zeros_like(clock)
+        trains = np.ones(clock.shape, np.bool_)  # no more in the save that ends the last segment of an upper one
         for upper in range(len(self.segment_seconds) - 1, level - 1, -1):
             seconds = self.segment_seconds[upper]
             highest = self.ratios[upper] if upper < len(self.ratios) else np.inf
-            count = np.minimum(np.floor((clock - ended) / seconds * _ROUNDING), highest)
+            count = trains * np.minimum(np.floor((clock - ended) / seconds * _ROUNDING), highest)
+            trains = trains & (count < highest)
             ended, number = ended + count * seconds, number + count * np.prod(self.ratios[:upper])
         return ended, number
 

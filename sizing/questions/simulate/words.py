@@ -15,8 +15,9 @@ def simulation_summary(report: SimulationReport) -> Summary:
     formula = report.formula_shares.by_name
     shares = ((name, _percent(share), _percent(formula[name])) for name, share in report.shares.by_name.items())
     return Summary(
-        headline=f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, MTBF "
-        f"{seconds_text(report.mtbf_seconds)}, {report.mean_failures:.1f} failures per run (seed {report.seed})",
+        headline=f"{report.num_runs:,} runs of {seconds_text(report.mean_run_seconds)} on average "
+        f"(min {seconds_text(report.run_seconds)}), MTBF {seconds_text(report.mtbf_seconds)}, "
+        f"{report.mean_failures:.1f} failures per run (seed {report.seed})",
         grids=(
             _goodput_grid(report),
             Grid("Where the time goes", ("share of the wall time", "simulated", "formula"), tuple(shares)),

@@ -34,6 +34,14 @@ def test_the_reference_run_agrees_with_its_formula() -> None:
     assert report.mean_failures == pytest.approx(30 * 86_400 / 34_615.38 + 1, rel=0.02)
 
 
+def test_failures_are_counted_over_the_time_that_the_runs_last() -> None:
+    """A month of a job that fails once in a year lasts a year and a month, up to its one failure."""
+    rare = document(REFERENCE_SCENARIO, reliability={"failures_per_node_day": None, "mtbf_seconds": "365d"})
+    report = simulated(rare)
+    assert report.mean_run_seconds == pytest.approx((365 + 30) * 86_400, rel=0.1)
+    assert report.mean_failures * report.mtbf_seconds == pytest.approx(report.mean_run_seconds, rel=0.1)
+
+
 def test_tiers_agree_with_their_formula() -> None:
     report = simulated(tiered(PEERS, NVME))
     assert abs(report.difference_in_standard_errors) < 3.5
