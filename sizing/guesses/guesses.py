@@ -29,21 +29,21 @@ class WeighedGuesses:
     """Headline of an answer and every guess that moves it, or moves another figure widely, the largest swing first.
 
     `ranges`: what each figure that a guess moves widely becomes at least and at most, by its dotted path in the report.
-    `missed_with`: for each target the values with which it is missed, by the field of the guess.
+    `judged_with`: for each target, met or not, the values with which it is so, by the field of the guess.
     """
 
     headline: Headline
     guesses: list[Guess]
     ranges: dict[str, tuple[float, float]]
-    missed_with: Mapping[str, Mapping[str, list[JsonValue]]]
+    judged_with: Mapping[tuple[str, bool], Mapping[str, list[JsonValue]]]
 
     def add_to(self, checks: Iterable[TargetCheck]) -> list[TargetCheck]:
-        """Add to each met target the guesses with which it would be missed."""
+        """Add to each target the guesses with which it would be missed where it is met, and met where it is missed."""
         complete = []
         for check in checks:
-            missed = dict(self.missed_with.get(check.target, {}))
-            update = {"met_at_range_ends": not missed, "missed_with": missed} if check.met else {}
-            complete.append(check.model_copy(update=update) if update else check)
+            others = {} if check.met is None else dict(self.judged_with.get((check.target, not check.met), {}))
+            update = {"met_at_range_ends": not others, "missed_with": others} if check.met else {"met_with": others}
+            complete.append(check.model_copy(update=update))
         return complete
 
 
@@ -68,17 +68,17 @@ def weigh_guesses(
     if scenario.times_interval:
         assumed.pop(INTERVAL, None)  # so many steps, of a time that is given or computed
     rows: dict[str, list[VariedRow]] = {}
-    missed_with: dict[str, dict[str, list[JsonValue]]] = {}
+    judged_with: dict[tuple[str, bool], dict[str, list[JsonValue]]] = {}
     for row in _answer_rows(scenario, layout, inputs, assumed, figures=figures, headline=headline, progress=progress):
         rows.setdefault(row.field, []).append(row)
-        for target in row.missed:
-            missed_with.setdefault(target, {}).setdefault(row.field, []).append(row.value)
+        for judged in row.met.items():
+            judged_with.setdefault(judged, {}).setdefault(row.field, []).append(row.value)
     moving = [each for each in rows.values() if any(row.moves_from(headline.value) or any(row.is_wide) for row in each)]
     guesses = [_make_guess(assumed[each[0].field], each, headline, figures) for each in moving]
     guesses.sort(key=lambda guess: -guess.span(headline.value))
     wide = {path for guess in guesses for path in guess.moves}
     ranges = _find_ranges(figures, [row for each in moving for row in each], wide)
-    return WeighedGuesses(headline, guesses, ranges, missed_with)
+    return WeighedGuesses(headline, guesses, ranges, judged_with)
 
 
 def _find_ranges(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from sizing.layout.formats import Mode
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.evaluation import RunInputs
 from sizing.run.figures import with_arrays
-from sizing.run.targets import misses
+from sizing.run.targets import judge
 from sizing.run.timing import timing_of
 from sizing.run.workload import CheckpointWorkload, stack_workloads
 from sizing.storage.transfer import Numbers
@@ -40,14 +41,14 @@ class VariedRow(NamedTuple):
     """Input at another value, with the headline and the other figures of the answer.
 
     `is_wide` says of each figure whether it moves by more than WIDE_FRACTION. `figures` has what each becomes, NaN
-    where it is not known. `missed` names the targets that are missed.
+    where it is not known. `met` says of each target that is known whether it is met.
     """
 
     field: str
     value: JsonValue
     headline: float
     is_wide: Sequence[bool] = ()
-    missed: Sequence[str] = ()
+    met: Mapping[str, bool] = MappingProxyType({})
     figures: Sequence[float] = ()
 
     def moves_from(self, headline: float) -> bool:
@@ -107,7 +108,7 @@ def answer_group(
     `own` is the workload of the scenario itself. Where one input is refused, the others still get their answers.
     """
     try:
-        table, missed = _evaluate(inputs, group, ends, figures)
+        table, met = _evaluate(inputs, group, ends, figures)
     except InvalidInput:
         if len(group.numbers) + len(group.alternatives) > 1:
             for part in group.parts(own):
@@ -116,10 +117,10 @@ def answer_group(
     unchanged = np.array(list(figures.values()))[:, np.newaxis]
     is_wide = ~(np.abs(table - unchanged) <= WIDE_FRACTION * np.abs(unchanged))  # so is one that is no longer known
     headlines = table[list(figures).index(headline)].tolist()
-    rows = zip(group.values(ends), headlines, is_wide.T.tolist(), missed, table.T.tolist(), strict=True)
-    for (name, value), row_headline, wide, targets, row_figures in rows:
+    rows = zip(group.values(ends), headlines, is_wide.T.tolist(), met, table.T.tolist(), strict=True)
+    for (name, value), row_headline, wide, row_met, row_figures in rows:
         if row_headline == row_headline:  # noqa: PLR0124  only NaN differs from itself
-            yield VariedRow(name, value, row_headline, wide, targets, row_figures)
+            yield VariedRow(name, value, row_headline, wide, row_met, row_figures)
 
 
 def extremes(unchanged: VariedRow, others: Iterable[VariedRow]) -> tuple[VariedRow, VariedRow]:
@@ -159,8 +160,8 @@ def with_numbers(inputs: RunInputs, arrays: Mapping[str, npt.NDArray[np.float64]
 
 def _evaluate(
     inputs: RunInputs, group: Group, ends: Ends, figures: Mapping[str, float]
-) -> tuple[npt.NDArray[np.float64], list[list[str]]]:
-    """Return figures by row, NaN where a row has no answer, and the targets that each row misses."""
+) -> tuple[npt.NDArray[np.float64], list[dict[str, bool]]]:
+    """Return figures by row, NaN where a row has no answer, and whether each row meets each target that is known."""
     num_rows = group.num_rows
     arrays: dict[str, npt.NDArray[np.float64]] = {}
     for place, name in enumerate(group.numbers):  # both ends in its own rows, the scenario's value in all others
@@ -170,15 +171,15 @@ def _evaluate(
     arrays |= _detection_of_alternatives(inputs, group, arrays)
     if group.mode != inputs.checkpoint.mode:
         inputs = replace(inputs, checkpoint=inputs.checkpoint.model_copy(update={"mode": group.mode}))
-    values, misses_by_target = _figures(with_numbers(inputs, arrays), group.workload)
+    values, judgements = _figures(with_numbers(inputs, arrays), group.workload)
     table = np.empty((len(figures), num_rows))
     for line, path in enumerate(figures):
         table[line] = values.get(path, np.nan)
-    missed: list[list[str]] = [[] for _ in range(num_rows)]
-    for target, is_missed in misses_by_target:
-        for row in np.flatnonzero(np.broadcast_to(is_missed, num_rows)):
-            missed[row].append(target)
-    return table, missed
+    met: list[dict[str, bool]] = [{} for _ in range(num_rows)]
+    for target, is_known, is_met in judgements:
+        for row in np.flatnonzero(np.broadcast_to(is_known, num_rows)):
+            met[row][target] = bool(np.broadcast_to(is_met, num_rows)[row])
+    return table, met
 
 
 def _block_and_rest(path: str) -> tuple[str, str]:
@@ -188,8 +189,8 @@ def _block_and_rest(path: str) -> tuple[str, str]:
 
 def _figures(
     inputs: RunInputs, workload: CheckpointWorkload
-) -> tuple[Mapping[str, Numbers], list[tuple[str, Numbers]]]:
-    """Return the known figures, and for each target the rows that miss it.
+) -> tuple[Mapping[str, Numbers], list[tuple[str, Numbers, Numbers]]]:
+    """Return the known figures, and for each target the rows in which it is known, and met.
 
     Raises InvalidInput where one of the rows has no answer, such as a save that needs a missing rate.
     """
@@ -199,7 +200,9 @@ def _figures(
         timing = timing_of(
             workload, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
         )
-        return figures_of(timing, workload, inputs), list(misses(inputs.targets, timing.of_targets))
+        return figures_of(timing, workload, inputs), list(
+            judge(inputs.targets, timing.of_targets, bounded=timing.bounded_targets)
+        )
 
 
 def _detection_of_alternatives(

@@ -69,7 +69,6 @@ TIED_BY: Mapping[str, bool | Literal["text", "either", "never"]] = {
     "deepseek_vl": True,
     "deepseek_vl_hybrid": True,
     "exaone4_5": False,
-    "florence2": "text",
     "fun_asr_nano": True,
     "fuyu": False,
     "gemma3": True,
@@ -120,7 +119,10 @@ TIED_BY: Mapping[str, bool | Literal["text", "either", "never"]] = {
 }
 """What ties embedding and head of a config with a `text_config`: its own `tie_word_embeddings`, with this default; that
 of the `text_config`; either of the two; or nothing. Source: the models of transformers 5.23, built in the tests."""
-_OTHER_TOWERS = ("vision_config", "audio_config", "vq_config", "encoder_config")
+_TOWERS = ("vision_config", "audio_config", "vq_config", "encoder_config")
+"""Configs that describe a part beside the language model, also where they leave out their own model_type."""
+_ENCODE_TEXT = ("florence2",)
+"""Models whose `text_config` describes an encoder and a decoder. Source: transformers 5.23, Florence2Model."""
 _FLAT = ("qwen2_vl", "qwen2_5_vl")
 """Models whose published config states the language model beside the `vision_config`, without a `text_config`. Source:
 transformers 5.23, Qwen2VLConfig and Qwen2_5_VLConfig."""
@@ -169,6 +171,13 @@ def model_from(config: Config) -> Architecture | Composition:
 
     Raises InvalidInput for an unknown model_type, a missing or contradicting field.
     """
+    if config.get("model_type") in _ENCODE_TEXT:
+        raise InvalidInput.of(
+            f"{FIELD}.model_type",
+            "must be a model_type that is counted here",
+            value=config["model_type"],
+            remedy=f"its text_config describes an encoder and a decoder, of which the decoder is counted; {OTHER_WAYS}",
+        )
     given, config = config, _find_language_model(config)
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
@@ -201,13 +210,13 @@ def _explain_unknown_type(model_type: str) -> str:
 def beside_language_model(config: Config, language_model: Architecture | Composition) -> Inventory | None:
     """List the tensors of a config's vision tower, projector and modules for multi-token prediction.
 
-    None if it has towers that are not counted here.
+    None if it has parts beside its `text_config` that are not counted here.
     """
-    others = _list_towers(config)
     modules = _list_prediction_modules(_find_language_model(config), language_model)
-    if not others:
+    if _find_text_config(config) is None:
         return modules
-    tower = tower_of(config, text_hidden=language_model.hidden_size) if others == ["vision_config"] else None
+    is_known = _list_towers(config) == ["vision_config"]
+    tower = tower_of(config, text_hidden=language_model.hidden_size) if is_known else None
     return None if tower is None else (*tower, *modules)
 
 
@@ -253,11 +262,12 @@ def left_out(config: Config, beside: Inventory | None) -> Iterator[Assumption]:
 
 def not_counted(config: Config, beside: Inventory | None) -> Iterator[str]:
     """Warn of what a config describes and nothing counts, each with the way to count it."""
-    towers = [name.removesuffix("_config") for name in _list_towers(config)]
-    if towers and beside is None:
+    if beside is None:
+        towers = " and ".join(name.removesuffix("_config") for name in _list_towers(config))
+        what = f"its {towers} part and what projects into" if towers else "what it has beside"
         yield (
-            f"Not counted of the model: its {' and '.join(towers)} part and what projects into the language model. To "
-            "count all, list the tensors that transformers builds of it in model.tensors"
+            f"Not counted of the model: {what} the language model. To count all, list the tensors that transformers "
+            "builds of it in model.tensors"
         )
     modules = sum("prediction" in each.reason and "not counted" in each.reason for each in left_out(config, beside))
     if modules:
@@ -269,7 +279,10 @@ def not_counted(config: Config, beside: Inventory | None) -> Iterator[str]:
 
 def _list_towers(config: Config) -> list[str]:
     """List the names of the configs beside the `text_config`, such as that of a vision tower."""
-    return [] if _find_text_config(config) is None else [name for name in config if name in _OTHER_TOWERS]
+    if _find_text_config(config) is None:
+        return []
+    own = {name for name, part in config.items() if isinstance(part, dict) and "model_type" in part}
+    return [name for name in config if name in _TOWERS or (name in own and name != "text_config")]
 
 
 def says_prediction_modules(assumption: Assumption) -> bool:

@@ -144,10 +144,11 @@ def _judge_targets(checks: Sequence[TargetCheck], defaults: Collection[str]) -> 
         targets = all_targets if len(group) == len(checks) else f"{len(group)} of {len(checks)} targets"
         sentence = verb if met is None else f"{verb} {targets}"
         sentence += f": {', '.join(_figure_and_target(check, defaults) for check in group)}"
-        ifs = missing_conditions(group)
+        ifs = other_conditions(group)
         if len(ifs) > _MAX_IFS:
             ifs = [*ifs[:_MAX_IFS], f"{counted_text(len(ifs) - _MAX_IFS, 'other guess')} is off"]
-        sentences.append(f"{sentence}, but not if {', or '.join(ifs)}" if ifs else sentence)
+        otherwise = "not" if met else "meets it" if len(group) == 1 else "meets one of them"
+        sentences.append(f"{sentence}, but {otherwise} if {', or '.join(ifs)}" if ifs else sentence)
     return "; ".join(sentences) or "no target is set"
 
 
@@ -160,13 +161,13 @@ def _uncapitalize(sentence: str) -> str:
     return sentence if sentence[:2].isupper() else f"{sentence[0].lower()}{sentence[1:]}"
 
 
-def missing_conditions(checks: Iterable[TargetCheck]) -> list[str]:
-    """List the values of guesses with which one of the targets is missed, as one condition for each guess."""
+def other_conditions(checks: Iterable[TargetCheck]) -> list[str]:
+    """List the values of guesses with which one of the targets is judged otherwise, as one condition for each guess."""
     values_by_field: dict[str, list[JsonValue]] = {}
     for check in checks:
-        for field, missed in check.missed_with.items():
+        for field, others in (check.missed_with or check.met_with).items():
             values = values_by_field.setdefault(field, [])
-            values.extend(value for value in missed if value not in values)
+            values.extend(value for value in others if value not in values)
     return [
         f"{figure_words(field)} is "
         + " or ".join(
@@ -223,8 +224,8 @@ def target_rows(checks: Sequence[TargetCheck]) -> list[Row]:
 def _target_row(check: TargetCheck) -> Row:
     judgement = {True: "met", False: "MISSED", None: "not known"}[check.met]
     remedy = f"; {check.remedy}" if check.remedy else ""
-    if not remedy and (ifs := missing_conditions([check])):
-        remedy = f"; missed if {', or '.join(ifs)}"
+    if ifs := other_conditions([check]):
+        remedy += f"; {'missed' if check.met else 'met'} if {', or '.join(ifs)}"
     remedy += _WITHOUT_RESTORE if _is_bound(check) else ""
     figure = UNKNOWN if check.found is None else _figure(check, check.found)
     name = f"{_NAMES[check.target]}{_ABBREVIATIONS.get(check.target, '')}"

@@ -65,6 +65,11 @@ class TargetCheck(Figures):
         description="Values of guesses with each of which the target is missed, by dotted path in the scenario. "
         "Empty when there are none, and when the target is missed as it stands.",
     )
+    met_with: dict[str, list[JsonValue]] = Field(
+        default_factory=dict,
+        description="Values of guesses with each of which a target is met that is missed as it stands, by dotted path "
+        "in the scenario. Empty when there are none.",
+    )
 
 
 def check_targets(
@@ -83,12 +88,15 @@ def check_targets(
     return checks
 
 
-def misses(targets: Targets, found: Mapping[str, Numbers | None]) -> Iterator[tuple[str, Numbers]]:
-    """Every target that was set and of which something is known, with where the figures found for it miss it."""
+def judge(
+    targets: Targets, found: Mapping[str, Numbers | None], *, bounded: Collection[str] = ()
+) -> Iterator[tuple[str, Numbers, Numbers]]:
+    """Every target that was set, with where it is known whether it is met, and where it is; as in `check_targets`."""
     for name, value in found.items():
         wanted = getattr(targets, name)
         if wanted is not None and value is not None:
-            yield name, np.isfinite(value) & np.logical_not(_is_within(name, wanted=wanted, found=value))
+            met = _is_within(name, wanted=wanted, found=value)
+            yield name, np.isfinite(value) & (np.logical_not(met) | (name not in bounded)), met
 
 
 def _is_within(name: str, *, wanted: Numbers, found: Numbers) -> Any:

@@ -137,6 +137,13 @@ def check_model_class(config: Config, model_class: str) -> None:
             value=classes,
             remedy="give the config of the language model itself",
         )
+    if config.get("is_encoder_decoder") and not classes:
+        raise InvalidInput.of(
+            f"{FIELD}.architectures",
+            f"must be ['{model_class}'] where is_encoder_decoder is true, as the decoder alone is counted",
+            value=classes,
+            remedy="add it if the decoder is trained alone; else list all tensors in model.tensors",
+        )
 
 
 class _Reading:

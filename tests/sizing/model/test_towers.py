@@ -1,5 +1,6 @@
 """Vision towers and projectors are counted as transformers builds them on the meta device, and as published."""
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,10 @@ import pytest
 import torch
 import transformers
 from transformers.initialization import no_init_weights
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
+)
 
 from sizing.cli.meta_device import tensors_on_meta_device
 from sizing.errors import InvalidInput
@@ -129,8 +134,8 @@ def test_a_model_with_a_vision_tower_is_counted_to_the_integer(case: str) -> Non
 
 OF_EACH_RULE = ("janus", "vipllava", "instructblip", "video_llama_3", "voxtral")
 """Tied by default, not tied by default, by the text_config alone, by either, never."""
-NOT_ALIKE = ("aya_vision", "florence2", "ovis2")
-"""The default of the first is not built; the others have further tables, of which some follow what is tied."""
+NOT_ALIKE = ("aya_vision", "ovis2")
+"""The default of the first is not built; the other has a further table that follows what is tied."""
 
 
 @pytest.mark.parametrize(
@@ -178,6 +183,28 @@ def test_a_tower_that_is_not_known_is_left_out_and_the_first_screen_says_so() ->
     found = counted(config)
     assert [warning.split(":")[0] for warning in found.warnings] == ["Not counted of the model"]
     assert not [group for group in found.inventory if group.name.startswith(("vision.", "projector."))]
+
+
+def test_no_default_config_with_parts_that_are_not_counted_is_counted_in_silence() -> None:
+    """All that transformers builds from text and images or sound; vibevoice_asr names its towers in a way of its own."""
+    silent, warned = set(), set()
+    for whole in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES | MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        config = json.loads(transformers.AutoConfig.for_model(whole).to_json_string(use_diff=False))
+        with contextlib.suppress(InvalidInput):
+            (warned if counted(config).warnings else silent).add(whole)
+    assert silent <= set(towers().whole)
+    assert {"fuyu", "vibevoice_asr", "ovis2"} <= warned
+
+
+def test_a_decoder_is_not_counted_as_a_model_that_has_an_encoder_too() -> None:
+    florence = json.loads(transformers.AutoConfig.for_model("florence2").to_json_string(use_diff=False))
+    with pytest.raises(InvalidInput, match=r"got 'florence2': its text_config describes an encoder and a decoder"):
+        counted(florence)
+    bart = florence["text_config"] | {"model_type": "bart", "architectures": None}
+    with pytest.raises(InvalidInput, match=r"architectures must be \['BartForCausalLM'\] where is_encoder_decoder"):
+        counted(bart)
+    alone = counted(bart | {"architectures": ["BartForCausalLM"]})
+    assert alone.num_parameters == counted(bart | {"is_encoder_decoder": False}).num_parameters
 
 
 @pytest.mark.parametrize("whole", ["qwen2_vl", "qwen2_5_vl"])

@@ -215,6 +215,35 @@ def test_a_target_that_one_end_of_a_guess_would_miss_is_met_with_that_condition(
     assert stated.targets[0].met_at_range_ends is None
 
 
+def test_a_target_that_one_end_of_a_guess_would_meet_is_missed_with_that_condition() -> None:
+    """2 s of planning with cached plans are 0.2 % of 15 minutes, and the 57 s between both ends 6.4 %."""
+    asked = with_field(WEAK, "checkpoint.interval_seconds", "15min")
+    report = answer(asked)
+    (check,) = report.targets
+    assert (check.met, check.met_at_range_ends, check.missed_with) == (False, None, {})
+    assert check.met_with[PLANNING] == [pytest.approx(62 / 8960 / 60)]
+    assert "(max 5.00 %, the default), but meets it if " in first_screen(report).verdict
+    assert "planning per rank is 0.115 ms" in first_screen(report).verdict
+    (row,) = [row for section in sections(report) for row in section.rows if section.title == "Targets"]
+    assert "; met if " in row.meaning
+    for field, values in check.met_with.items():
+        for value in values:
+            assert answer(with_field(asked, field, value)).targets[0].met is True, field
+
+
+def test_a_goodput_that_leaves_out_the_restore_is_not_said_to_be_met_with_a_guess() -> None:
+    unread = {"storage": {"profile": {"write_bytes_per_second": "100 GB/s"}}, "reliability": {"mtbf_seconds": "3h"}}
+    asked = WEAK | unread | {"targets": {"min_goodput_fraction": 0.86}}
+    cached = with_field(asked, PLANNING, 62 / 8960 / 60)
+    ((missed,), (unknown,)) = (
+        [check for check in answer(each).targets if check.target == "min_goodput_fraction"] for each in (asked, cached)
+    )
+    assert (missed.met, missed.met_with) == (False, {})
+    assert unknown.met is None
+    assert unknown.found is not None
+    assert unknown.found > 0.86
+
+
 def test_a_target_that_every_guess_leaves_met_is_met_without_condition() -> None:
     report = answer(with_field(WEAK, "targets.max_overhead_fraction", 0.1))
     (check,) = report.targets
