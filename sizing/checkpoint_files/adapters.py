@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from sizing.checkpoint_files.container import Container
+from sizing.checkpoint_files.container import StoredTensor
+from sizing.checkpoint_files.untrusted import printable
 
-_FIRST = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_A(\.[^.]+)?\.weight")
+_MATRIX = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
 _TENSORS: dict[str, str] = {
     "q_proj": "attention.query",
     "k_proj": "attention.key",
@@ -19,24 +22,74 @@ _TENSORS: dict[str, str] = {
 }
 """Tensors of a scenario by the modules of transformers; a gate counts with the projection beside it."""
 _TOGETHER = frozenset({"gate_proj", "up_proj"})
+_OF_PEFT = frozenset({"weight", "bias", "base_layer", "default", "modules_to_save"})
+"""Last words of names that stand below a module. Source: PEFT 0.21, tuners/lora/layer.py, utils/other.py."""
+_NUM_DIMENSIONS = 2
+_MAX_MODULES = 3
+OTHERS = (
+    "Of the {whole:,} values of the adapter, training.adapters does not describe {count:,} (in {modules}{more}): "
+    "checkpoint.observed_bytes alone has their bytes"
+)
 
 
-def adapter_fields(containers: Iterable[Container]) -> dict[str, str]:
-    """Return the fields of `training.adapters` that the tensors of PEFT tell; none where ranks differ.
+@dataclass(frozen=True, slots=True)
+class StoredAdapters:
+    """What the tensors of PEFT tell of `training.adapters`, and the values that it does not describe.
 
-    The matrices are left out where a scenario has no name for one of them.
+    `others` are the modules of these values, the one of most values first.
     """
-    firsts = [
-        (match["module"], tensor.shape[0])
-        for container in containers
-        for tensor in container.tensors
-        if (match := _FIRST.fullmatch(tensor.name)) and tensor.shape
-    ]
-    modules, ranks = {module for module, _ in firsts}, {rank for _, rank in firsts}
-    if len(ranks) != 1:
-        return {}
-    fields = {"training.adapters.rank": str(ranks.pop())}
-    if modules <= _TENSORS.keys() and len(modules & _TOGETHER) != 1:
-        names = dict.fromkeys(name for module, name in _TENSORS.items() if module in modules)
+
+    fields: dict[str, str]
+    num_values: int
+    num_others: int
+    others: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say which values `training.adapters` does not describe; empty where it describes all."""
+        if not self.num_others:
+            return ()
+        modules = ", ".join(map(printable, self.others[:_MAX_MODULES]))
+        more = " and more" if len(self.others) > _MAX_MODULES else ""
+        return (OTHERS.format(whole=self.num_values, count=self.num_others, modules=modules, more=more),)
+
+
+def stored_adapters(tensors: Iterable[StoredTensor]) -> StoredAdapters:
+    """Read the rank that most values have of matrices that a scenario has names for, and these matrices.
+
+    Not described are other ranks, other modules, embeddings, magnitudes of DoRA, and whole layers beside adapters.
+    """
+    values: dict[tuple[str, int | None], int] = Counter()
+    for tensor in tensors:
+        match = _MATRIX.fullmatch(tensor.name)
+        is_pair = match is not None and len(tensor.shape) == _NUM_DIMENSIONS
+        rank = tensor.shape[0 if match["matrix"] == "A" else 1] if match is not None and is_pair else None
+        module = match["module"] if match is not None else _module_of(tensor.name)
+        values[module, rank] += tensor.num_elements
+    of_rank: dict[int, tuple[int, int]] = {}
+    for (module, rank), count in values.items():
+        if rank is not None:
+            of_named, of_all = of_rank.get(rank, (0, 0))
+            of_rank[rank] = (of_named + (count if module in _TENSORS else 0), of_all + count)
+    usual = max(of_rank, key=of_rank.__getitem__, default=None)
+    modules = {module for module, rank in values if rank is not None and rank == usual} & _TENSORS.keys()
+    named = modules - _TOGETHER if len(modules & _TOGETHER) == 1 else modules
+    others = {key: count for key, count in values.items() if key[1] is None or key[1] != usual or key[0] not in named}
+    fields = {"training.adapters.rank": str(usual)} if usual is not None else {}
+    if named:
+        names = dict.fromkeys(name for module, name in _TENSORS.items() if module in named)
         fields["training.adapters.tensors"] = ",".join(names)
-    return fields
+    in_order = sorted(others, key=lambda key: (-others[key], key[0]))
+    return StoredAdapters(
+        fields, sum(values.values()), sum(others.values()), tuple(dict.fromkeys(module for module, _ in in_order))
+    )
+
+
+def _module_of(name: str) -> str:
+    """Return the module of a tensor that is no matrix of an adapter.
+
+    >>> _module_of("model.lm_head.base_layer.weight"), _module_of("model.embed_tokens.lora_embedding_A")
+    ('lm_head', 'embed_tokens')
+    """
+    words = [word for word in name.split(".") if word not in _OF_PEFT and not word.startswith("lora_")]
+    return words[-1] if words else name

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sizing.checkpoint_files.adapters import adapter_fields
+from sizing.checkpoint_files.adapters import stored_adapters
 from sizing.checkpoint_files.container import Container, StoredTensor
 from sizing.checkpoint_files.contents import (
     ADAPTER,
@@ -91,7 +91,10 @@ def _summarize(
     uncounted = [] if missing else uncounted_shards(names, stated)
     optimizer = optimizer_of(containers, [t for tensors in parted for part, t in tensors if part == "moments"])
     degrees = degrees_of([file.name for file in own], list(stated.values()))
+    of_peft = [c for c in containers if c.paths[0].stem == "adapter_model"]
+    adapters = stored_adapters(tensor for container in of_peft for tensor in container.tensors) if of_peft else None
     fields = _choose_framework_fields(containers, layouts, totals, optimizer, num_ranks=degrees.get("data", 1))
+    fields = fields | (adapters.fields if adapters is not None else {})
     tensor_bytes = sum(total.tensor_bytes for total in totals)
     tensor_bytes += sum(container.known_tensor_bytes or 0 for container in containers)  # as an index states
     states_dtypes = all(total.dtype != NOT_STATED for total in totals)
@@ -123,6 +126,7 @@ def _summarize(
             dict.fromkeys(
                 (
                     *(UNCOUNTED.format(folder=printable(each.name), reason=each.reason) for each in uncounted),
+                    *(adapters.notes if adapters is not None else ()),
                     *_list_notes(containers, parted, totals, files, missing=missing, copied=copied),
                 )
             )
@@ -159,7 +163,7 @@ def _choose_framework_fields(
         return fields | {FORMAT: "accelerate-fsdp"}
     if FSDP_WEIGHTS in {path.name for path in paths} and num_ranks > 1:
         return fields | {SHARD_GROUP: str(num_ranks)}
-    return fields | adapter_fields(containers) if any(layout.name == ADAPTER for layout in layouts) else fields
+    return fields
 
 
 def _sum_tensors(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
