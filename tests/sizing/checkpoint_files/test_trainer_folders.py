@@ -270,6 +270,9 @@ def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: 
         contents_of(tmp_path)
 
 
+SHARDED_BY_FSDP = ("pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata")
+
+
 @pytest.mark.parametrize(
     ("names", "missing"),
     [
@@ -282,7 +285,11 @@ def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: 
         ([f"mp_rank_{t:02}_{t:03}/model_optim_rng.pt" for t in range(2)], []),
         (["mp_rank_00/model_optim_rng.pt", "mp_rank_02/model_optim_rng.pt"], ["mp_rank_01/model_optim_rng.pt"]),
         (["trainer_state.json", "model.safetensors", "config.json"], []),
-        (["trainer_state.json", "pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata", "scheduler.pt"], []),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"], []),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "scheduler.pt"], ["rng_state.pth"]),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "rng_state_0.pth", "rng_state_1.pth"], ["scheduler.pt"]),
+        ([*SHARDED_BY_FSDP, "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"], ["trainer_state.json"]),
+        ([*SHARDED_BY_FSDP, "scheduler.bin", "random_states_0.pkl"], []),
         (["trainer_state.json", "global_step4/mp_rank_00_model_states.pt", "scheduler.pt", "rng_state.pth"], []),
         (["model/__0_0.distcp", "model/__1_0.distcp", "random_states_0.pkl"], ["random_states_1.pkl"]),
     ],
