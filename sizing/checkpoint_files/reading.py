@@ -38,7 +38,7 @@ from sizing.checkpoint_files.folder_layouts import (
 )
 from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
 from sizing.checkpoint_files.optimizers import optimizer_of
-from sizing.checkpoint_files.parts import parts_of
+from sizing.checkpoint_files.parts import is_average, parts_of
 from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
 from sizing.checkpoint_files.saving_ranks import degrees_of
 from sizing.checkpoint_files.untrusted import is_folder, printable, regular_file_bytes
@@ -51,6 +51,10 @@ COPIES = "Weights are in files of {kinds}. If these are copies of one model, ins
 STRAY = "{count} that no trainer is known to save, {size}, not counted: {name}{more}"
 MISSING = "{name} is missing: {reason}{more}"
 UNCOUNTED = "Folder {folder} {reason}: the last may be missing"
+AVERAGE = (
+    "A moving average of the weights (EMA) is saved too, {count:,} values in {dtypes}, {size}: to count it without "
+    "checkpoint.observed_bytes, give training.saved_state.ema"
+)
 COPIED = "Copies of weights in several files: {count:,}. As parameters they count once"
 
 
@@ -269,6 +273,12 @@ def _list_notes(
         yield STRAY.format(count=counted_text(len(stray), "file"), size=size, name=stray[0].name, more=more)
     for container in containers:
         yield from container.notes
+    average = [each for tensors in parted for _, each in tensors if is_average(each) and each.dtype in FLOATING]
+    if average:
+        dtypes = " and ".join(sorted({each.dtype for each in average}))
+        count = sum(each.num_elements for each in average)
+        size = bytes_text(sum(each.num_bytes for each in average))
+        yield AVERAGE.format(count=count, dtypes=dtypes, size=size)
     if _packs_weights(totals):
         yield PACKED
     known = {(weight.container, id(weight.tensor)) for weight in copied}

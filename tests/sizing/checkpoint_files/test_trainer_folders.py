@@ -179,6 +179,19 @@ def test_an_adapter_without_its_config_is_an_adapter_that_lacks_a_file(tmp_path:
     assert (contents.is_adapter, contents.missing_files) == (True, ("adapter_config.json",))
 
 
+@pytest.mark.parametrize("key", ["ema", "model_ema", "ema_state_dict"])
+def test_a_moving_average_of_the_weights_is_said_to_be_there(tmp_path: Path, key: str) -> None:
+    path = laid_folders.script(tmp_path / "a.pt")
+    assert not any("EMA" in note for note in contents_of(path).notes)
+    content = torch.load(path)
+    torch.save(content | {key: {name: value.half() for name, value in content["model"].items()}}, path)
+    contents, count = contents_of(path), laid_folders.num_parameters()
+    assert contents.num_parameters == count
+    (note,) = contents.notes
+    assert f"(EMA) is saved too, {count:,} values in float16, {2 * count / 1000:.2f} kB" in note
+    assert "training.saved_state.ema" in note
+
+
 def test_adam_that_has_not_stepped_is_no_sgd(tmp_path: Path) -> None:
     model = laid_folders.tiny_model()
     torch.save(
