@@ -22,6 +22,7 @@ from typing import IO
 import numpy as np
 
 from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged
+from io_bench.checks.saved_steps import SavedStep, saved_step_in
 from sizing.checkpoint_files.allowed_names import allowed_in_torch_save
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, DcpChunk, DcpItem, DcpMetadata, read_dcp_metadata
 from sizing.checkpoint_files.folder import container_of_file, is_state, names_beside, saves_within
@@ -178,8 +179,8 @@ class _Window(io.BufferedIOBase):
         return data
 
 
-Judgements = Iterator[Region | Damage | Unjudged]
-"""The regions of files, and what their names and headers show to be wrong or unknown."""
+Judgements = Iterator[Region | Damage | Unjudged | SavedStep]
+"""The regions of files, what their names and headers show to be wrong or unknown, and the steps that they state."""
 
 _BEGINNING_BYTES = 4096
 """Bytes at the beginning of a file, by which zeros and text are told from other content: a block of most file
@@ -327,13 +328,16 @@ def _judge_archive(path: Path) -> Judgements:
     allows: Callable[[str], bool] = (lambda _: True) if holds_no_tensor else allowed_in_torch_save
     try:
         archive = torch_archive(path)
-        tensors = list(pickled_tensors(read_pickle(archive.pickle, allows=allows)))
+        root = read_pickle(archive.pickle, allows=allows)
+        tensors = list(pickled_tensors(root))
     except UnreadableFile as error:  # what is damaged is found by its checksum, or by the archive's reader
         yield Unjudged(path, _sentence(path, error))
     except RefusedPickle as error:
         yield Unjudged(path, f"has a pickle that is not read ({error}), so that nobody knows what it should hold")
     else:
         storage_bytes = archive.storage_bytes
+        if (stated := saved_step_in(path, root, tensors)) is not None:
+            yield stated
     for tensor in tensors:
         if storage_bytes.get(tensor.storage) != tensor.storage_bytes:
             stored_bytes = storage_bytes.get(tensor.storage, 0)

@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged, damage_in, digests_of
+from io_bench.checks.saved_steps import SavedStep, mixed_steps
 from io_bench.checks.structure import absences_in, regions_of, split_readable
 from sizing.checkpoint_files.folder import files_below, is_state
 from sizing.checkpoint_files.untrusted import printable
@@ -91,6 +92,7 @@ def verify_checkpoint(
     openable, unopenable = split_readable(files)
     judgements = [*unopenable, *regions_of(openable), *(absences_in(root, files) if path.is_dir() else ())]
     damage = [judgement for judgement in judgements if isinstance(judgement, Damage)]
+    damage += mixed_steps(judgement for judgement in judgements if isinstance(judgement, SavedStep))
     unjudged = [judgement for judgement in judgements if isinstance(judgement, Unjudged)]
     if not any(is_state(file) for file in openable) and not unjudged:
         unjudged.append(Unjudged(path, "holds no file of a checkpoint that is known"))

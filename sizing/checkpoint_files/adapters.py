@@ -1,113 +1,85 @@
-"""Rank and matrices of low-rank adapters, by the names of modules that PEFT gives to their tensors."""
+"""Rank and matrices of low-rank adapters, read off the names and shapes of their tensors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-_FIRST = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_A(\.[^.]+)?\.weight")
-_QUERY_KEY_VALUE = ("attention.query", "attention.key", "attention.value")
-TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
-    "q_proj": ("attention.query",),
-    "k_proj": ("attention.key",),
-    "v_proj": ("attention.value",),
-    "o_proj": ("attention.output",),
-    "gate_proj": ("ffn.up",),
-    "up_proj": ("ffn.up",),
-    "down_proj": ("ffn.down",),
-    "query": ("attention.query",),
-    "key": ("attention.key",),
-    "value": ("attention.value",),
-    "out_proj": ("attention.output",),
-    "wo": ("attention.output",),
-    "qkv_proj": _QUERY_KEY_VALUE,
-    "wqkv": _QUERY_KEY_VALUE,
-    "query_key_value": _QUERY_KEY_VALUE,
-    "c_attn": _QUERY_KEY_VALUE,
-    "w_pack": _QUERY_KEY_VALUE,
-    "dense": ("attention.output",),
-    "q_a_proj": ("attention.query_down",),
-    "q_b_proj": ("attention.query_up",),
-    "kv_a_proj_with_mqa": ("attention.key_value_down",),
-    "kv_b_proj": ("attention.key_value_up",),
-    "gate_up_proj": ("ffn.up",),
-    "dense_h_to_4h": ("ffn.up",),
-    "dense_4h_to_h": ("ffn.down",),
-    "fc1": ("ffn.up",),
-    "fc2": ("ffn.down",),
-    "c_fc": ("ffn.up",),
-    "c_proj": ("attention.output", "ffn.down"),
-}
-"""Matrices by modules. A gate counts with the projection beside it; GPT-2 has a c_proj in attention and in its
-feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23."""
-_TOGETHER = frozenset({"gate_proj", "up_proj"})
+from sizing.checkpoint_files.container import StoredTensor
+from sizing.checkpoint_files.peft_modules import HALVES_OF_GATE, TENSORS_OF_MODULES, has_half_of_gate
+from sizing.checkpoint_files.untrusted import printable
 
-ALL_LINEAR = ("attention", "ffn")
-"""Matrices of a dense model that PEFT's `all-linear` adapts: all linear modules but the head."""
-
-_WORDS_FOR_ALL = ("all", "all-linear", "all_linear")
+_MATRIX = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
+_OF_PEFT = frozenset({"weight", "bias", "base_layer", "default", "modules_to_save"})
+"""Last words of names that stand below a module. Source: PEFT 0.21, tuners/lora/layer.py, utils/other.py."""
+_NUM_DIMENSIONS = 2
+_MAX_MODULES = 3
+OTHERS = (
+    "Of the {whole:,} values of the adapter, training.adapters does not describe {count:,} (in {modules}{more}): "
+    "checkpoint.observed_bytes alone has their bytes"
+)
 
 
-def has_half_of_gate(modules: Collection[str]) -> bool:
-    """Return whether one of gate_proj and up_proj is named without the other, with which it is counted.
+@dataclass(frozen=True, slots=True)
+class StoredAdapters:
+    """What the tensors of PEFT tell of `training.adapters`, and the values that it does not describe.
 
-    >>> has_half_of_gate(["up_proj"]), has_half_of_gate(["gate_proj", "up_proj"]), has_half_of_gate(["q_proj"])
-    (True, False, False)
+    `others` are the modules of these values, the one of most values first.
     """
-    return len(_TOGETHER.intersection(modules)) == 1
+
+    fields: dict[str, str]
+    num_values: int
+    num_others: int
+    others: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say which values `training.adapters` does not describe; empty where it describes all."""
+        if not self.num_others:
+            return ()
+        modules = ", ".join(map(printable, self.others[:_MAX_MODULES]))
+        more = " and more" if len(self.others) > _MAX_MODULES else ""
+        return (OTHERS.format(whole=self.num_values, count=self.num_others, modules=modules, more=more),)
 
 
-def module_of(name: str) -> str:
-    """Return the last part of a path of modules, as the tables spell it.
+def stored_adapters(tensors: Iterable[StoredTensor]) -> StoredAdapters:
+    """Read the rank that most values have of matrices that a scenario has names for, and these matrices.
 
-    >>> module_of("model.layers.0.self_attn.q_proj")
-    'q_proj'
+    Not described are other ranks, other modules, embeddings, magnitudes of DoRA, and whole layers beside adapters.
     """
-    return name.rpartition(".")[2].lower()
-
-
-def means_all_linear(modules: Collection[str]) -> bool:
-    """Return whether these modules are PEFT's word for all linear ones.
-
-    >>> means_all_linear(["all-linear"]), means_all_linear(["q_proj"])
-    (True, False)
-    """
-    return len(modules) == 1 and next(iter(modules)).lower() in _WORDS_FOR_ALL
-
-
-def is_all_dense(matrices: Collection[str]) -> bool:
-    """Return whether `ALL_LINEAR` covers all these matrices of layers. Of others, PEFT's choice differs by version."""
-    return all(each.startswith(ALL_LINEAR) for each in matrices)
-
-
-def tensors_named(names: Sequence[str], matrices: Collection[str]) -> tuple[str, ...]:
-    """Replace modules of PEFT among names by the matrices that they stand for; other names stay.
-
-    >>> tensors_named(["q_proj", "attention.output"], ["attention.query", "attention.output", "ffn.up"])
-    ('attention.query', 'attention.output')
-    >>> tensors_named(["all-linear"], ["attention.query", "ffn.up"])
-    ('attention', 'ffn')
-    """
-    if means_all_linear(names) and is_all_dense(matrices):
-        return ALL_LINEAR
-    own = {name for matrix in matrices for name in (matrix, matrix.split(".")[0])}
-    of_modules = {name: TENSORS_OF_MODULES.get(module_of(name), (name,)) for name in names if name not in own}
-    return tuple(dict.fromkeys(tensor for name in names for tensor in of_modules.get(name, (name,))))
-
-
-def adapter_fields(tensors: Iterable[tuple[str, Sequence[int]]]) -> dict[str, str]:
-    """Return the fields of `training.adapters` that tensors of PEFT tell, by name and shape; none where ranks differ.
-
-    The matrices are left out where a scenario has no name for one of them.
-    """
-    firsts = [(match["module"], shape[0]) for name, shape in tensors if (match := _FIRST.fullmatch(name)) and shape]
-    modules, ranks = {module for module, _ in firsts}, {rank for _, rank in firsts}
-    if len(ranks) != 1:
-        return {}
-    fields = {"training.adapters.rank": str(ranks.pop())}
-    if modules <= TENSORS_OF_MODULES.keys() and not has_half_of_gate(modules):
-        names = dict.fromkeys(
-            name for module, names in TENSORS_OF_MODULES.items() if module in modules for name in names
-        )
+    values: dict[tuple[str, int | None], int] = Counter()
+    for tensor in tensors:
+        match = _MATRIX.fullmatch(tensor.name)
+        is_pair = match is not None and len(tensor.shape) == _NUM_DIMENSIONS
+        rank = tensor.shape[0 if match["matrix"] == "A" else 1] if match is not None and is_pair else None
+        module = match["module"] if match is not None else _module_of(tensor.name)
+        values[module, rank] += tensor.num_elements
+    of_rank: dict[int, tuple[int, int]] = {}
+    for (module, rank), count in values.items():
+        if rank is not None:
+            of_named, of_all = of_rank.get(rank, (0, 0))
+            of_rank[rank] = (of_named + (count if module in TENSORS_OF_MODULES else 0), of_all + count)
+    usual = max(of_rank, key=of_rank.__getitem__, default=None)
+    modules = {module for module, rank in values if rank is not None and rank == usual} & TENSORS_OF_MODULES.keys()
+    named = modules - HALVES_OF_GATE if has_half_of_gate(modules) else modules
+    others = {key: count for key, count in values.items() if key[1] is None or key[1] != usual or key[0] not in named}
+    fields = {"training.adapters.rank": str(usual)} if usual is not None else {}
+    if named:
+        names = dict.fromkeys(name for module, names in TENSORS_OF_MODULES.items() if module in named for name in names)
         fields["training.adapters.tensors"] = ",".join(names)
-    return fields
+    in_order = sorted(others, key=lambda key: (-others[key], key[0]))
+    return StoredAdapters(
+        fields, sum(values.values()), sum(others.values()), tuple(dict.fromkeys(module for module, _ in in_order))
+    )
+
+
+def _module_of(name: str) -> str:
+    """Return the module of a tensor that is no matrix of an adapter.
+
+    >>> _module_of("model.lm_head.base_layer.weight"), _module_of("model.embed_tokens.lora_embedding_A")
+    ('lm_head', 'embed_tokens')
+    """
+    words = [word for word in name.split(".") if word not in _OF_PEFT and not word.startswith("lora_")]
+    return words[-1] if words else name

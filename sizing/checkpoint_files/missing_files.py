@@ -55,7 +55,10 @@ _WEIGHTS = re.compile(
 _OPTIMIZER = re.compile(
     r"optimizer(_\d+)?\.(pt|bin)|optimizer.*/.*|(.*/)?(bf16_|fp16_)?zero_pp_rank_.*|global_step.*/.*"
 )
+_OPTIMIZER_OF_TRAINER = re.compile(r"optimizer(_\d+)?\.(pt|bin)|optimizer_\d+/.*")
+"""As Trainer saves it with a scheduler: in a file, or as shards of FSDP in a folder; DeepSpeed may keep a scheduler."""
 _SCHEDULER = re.compile(r"scheduler(_\d+)?\.(pt|bin)")
+_RANDOM_STATE_OF_TRAINER = re.compile(r"rng_state(_\d+)?\.pth")
 _RANDOM_STATE = re.compile(r"rng_state(_\d+)?\.pth|random_states_\d+\.pkl")
 _OF_MEGATRON = frozenset({"model_optim_rng.pt", "distrib_optim.pt"})
 _MEGATRON_RANK = re.compile(r"mp_rank_(\d+)(?:_(\d+))?(?:_(\d+))?")
@@ -222,7 +225,8 @@ def _find_numbered_files(files: set[str]) -> Iterator[MissingFile]:
 def _find_trainer_files(below: Collection[str], files: set[str]) -> Iterator[MissingFile]:
     """Find missing files of Trainer, accelerate or PEFT: weights, and in a save to resume from all other state."""
     random_states, schedulers = _any(_RANDOM_STATE, files), _any(_SCHEDULER, files)
-    is_trainer = _TRAINER_STATE in files or (_TRAINER_SETTINGS in files and (random_states or schedulers))
+    is_trainer = _TRAINER_STATE in files or _any(_RANDOM_STATE_OF_TRAINER, files)
+    is_trainer = is_trainer or (_TRAINER_SETTINGS in files and schedulers)
     if is_trainer and _TRAINER_STATE not in files:
         yield MissingFile(_TRAINER_STATE, f"Trainer saves it with the {'scheduler' if schedulers else 'random state'}")
     if not files.isdisjoint(_ADAPTER_WEIGHTS) and _ADAPTER_SETTINGS not in files:
@@ -237,7 +241,7 @@ def _find_trainer_files(below: Collection[str], files: set[str]) -> Iterator[Mis
     if not has_optimizer and (schedulers or (is_trainer and random_states)):
         beside = "scheduler" if schedulers else "random state"
         yield MissingFile(f"optimizer.{ending}", f"{whose} saves it with the {beside}")
-    if is_trainer and "optimizer.pt" in files and schedulers != random_states:
+    if is_trainer and _any(_OPTIMIZER_OF_TRAINER, below) and schedulers != random_states:
         name = "scheduler.pt" if random_states else "rng_state.pth"
         yield MissingFile(name, "Trainer saves it with the optimizer")
 

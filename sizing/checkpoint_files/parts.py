@@ -155,10 +155,15 @@ def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool)
     return "weights" if is_module or is_in_model or _WEIGHT.fullmatch(last) else "other"
 
 
+def is_average(tensor: StoredTensor) -> bool:
+    """Return whether a tensor is of a moving average of the weights (EMA), by its name."""
+    return not EMA.isdisjoint(_components(tensor.name))
+
+
 def _is_no_state(tensor: StoredTensor, components: list[str]) -> bool:
     """Return whether a tensor is random state, an EMA copy, a buffer or a scale of a quantised weight."""
     return (
-        bool(EMA & set(components))
+        is_average(tensor)
         or bool(BUFFERS & set(components))
         or components[-1].endswith("_scales")
         or any(_RANDOM_STATE.fullmatch(component) for component in components)

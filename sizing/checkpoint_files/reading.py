@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sizing.checkpoint_files.adapters import adapter_fields
+from sizing.checkpoint_files.adapters import stored_adapters
 from sizing.checkpoint_files.container import Container, StoredTensor
 from sizing.checkpoint_files.contents import (
     ADAPTER,
@@ -38,7 +38,7 @@ from sizing.checkpoint_files.folder_layouts import (
 )
 from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
 from sizing.checkpoint_files.optimizers import optimizer_of
-from sizing.checkpoint_files.parts import parts_of
+from sizing.checkpoint_files.parts import is_average, parts_of
 from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
 from sizing.checkpoint_files.saving_ranks import degrees_of
 from sizing.checkpoint_files.untrusted import is_folder, printable, regular_file_bytes
@@ -51,6 +51,10 @@ COPIES = "Weights are in files of {kinds}. If these are copies of one model, ins
 STRAY = "{count} that no trainer is known to save, {size}, not counted: {name}{more}"
 MISSING = "{name} is missing: {reason}{more}"
 UNCOUNTED = "Folder {folder} {reason}: the last may be missing"
+AVERAGE = (
+    "A moving average of the weights (EMA) is saved too, {count:,} values in {dtypes}, {size}: to count it without "
+    "checkpoint.observed_bytes, give training.saved_state.ema"
+)
 COPIED = "Copies of weights in several files: {count:,}. As parameters they count once"
 
 
@@ -91,7 +95,10 @@ def _summarize(
     uncounted = [] if missing else uncounted_shards(names, stated)
     optimizer = optimizer_of(containers, [t for tensors in parted for part, t in tensors if part == "moments"])
     degrees = degrees_of([file.name for file in own], list(stated.values()))
+    of_peft = [c for c in containers if c.paths[0].stem == "adapter_model"]
+    adapters = stored_adapters(tensor for container in of_peft for tensor in container.tensors) if of_peft else None
     fields = _choose_framework_fields(containers, layouts, totals, optimizer, num_ranks=degrees.get("data", 1))
+    fields = fields | (adapters.fields if adapters is not None else {})
     tensor_bytes = sum(total.tensor_bytes for total in totals)
     tensor_bytes += sum(container.known_tensor_bytes or 0 for container in containers)  # as an index states
     states_dtypes = all(total.dtype != NOT_STATED for total in totals)
@@ -123,6 +130,7 @@ def _summarize(
             dict.fromkeys(
                 (
                     *(UNCOUNTED.format(folder=printable(each.name), reason=each.reason) for each in uncounted),
+                    *(adapters.notes if adapters is not None else ()),
                     *_list_notes(containers, parted, totals, files, missing=missing, copied=copied),
                 )
             )
@@ -159,9 +167,7 @@ def _choose_framework_fields(
         return fields | {FORMAT: "accelerate-fsdp"}
     if FSDP_WEIGHTS in {path.name for path in paths} and num_ranks > 1:
         return fields | {SHARD_GROUP: str(num_ranks)}
-    if not any(layout.name == ADAPTER for layout in layouts):
-        return fields
-    return fields | adapter_fields((each.name, each.shape) for container in containers for each in container.tensors)
+    return fields
 
 
 def _sum_tensors(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
@@ -267,6 +273,12 @@ def _list_notes(
         yield STRAY.format(count=counted_text(len(stray), "file"), size=size, name=stray[0].name, more=more)
     for container in containers:
         yield from container.notes
+    average = [each for tensors in parted for _, each in tensors if is_average(each) and each.dtype in FLOATING]
+    if average:
+        dtypes = " and ".join(sorted({each.dtype for each in average}))
+        count = sum(each.num_elements for each in average)
+        size = bytes_text(sum(each.num_bytes for each in average))
+        yield AVERAGE.format(count=count, dtypes=dtypes, size=size)
     if _packs_weights(totals):
         yield PACKED
     known = {(weight.container, id(weight.tensor)) for weight in copied}

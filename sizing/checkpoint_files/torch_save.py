@@ -7,11 +7,12 @@ anything is read.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -88,6 +89,18 @@ def torch_archive(path: Path) -> TorchArchive:
         raise unopened(path, error) from None
     except _ZIP_ERRORS as error:
         raise refusal(path, f"is a damaged zip archive ({error})", DAMAGED_REMEDY) from None
+
+
+def read_storages(path: Path, keys: Collection[str]) -> dict[str, bytes]:
+    """Read the bytes of a few small storages of a torch.save file, by key; one that is damaged or large is left out."""
+    values: dict[str, bytes] = {}
+    with path.open("rb") as file, zipfile.ZipFile(_BoundedReads(file)) as archive:
+        for record in archive.infolist() if keys else ():
+            key = record.filename.rpartition("/data/")[2]
+            if key in keys and record.file_size <= _BLOCK_BYTES:
+                with contextlib.suppress(*_ZIP_ERRORS):
+                    values[key] = archive.read(record)
+    return values
 
 
 class _BoundedReads(io.BufferedIOBase):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from sizing.checkpoint_files.adapters import tensors_named
+from sizing.checkpoint_files.peft_modules import tensors_named
 from sizing.errors import InvalidInput
 from sizing.model.inventory import Inventory, TensorGroup
 

@@ -575,3 +575,48 @@ def test_a_file_that_may_not_be_read_is_named(torch_file: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "open", refused)
     found = found_in(torch_file.parent)
     assert (found.verdict, found.not_judged[0].reason) == ("not judged", "cannot be read (Permission denied)")
+
+
+def of_step(path: Path, step: int) -> None:
+    """Save the file of a rank again as one of another step."""
+    content = torch.load(path, weights_only=False)
+    if "optimizer_state_dict" in content:
+        content["optimizer_state_dict"]["base_optimizer_state"]["state"][0]["step"] = torch.tensor(float(step))
+    else:
+        content[{".pkl": "step"}.get(path.suffix, "iteration" if "iteration" in content else "global_steps")] = step
+    torch.save(content, path)
+
+
+STRAY_RANKS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
+    "optimizer's step": (
+        lambda folder: laid_folders.deepspeed(folder, stage=1, num_ranks=3),
+        "*_optim_states.pt",
+        "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+    ),
+    "global_steps": (
+        lambda folder: laid_folders.deepspeed(folder, stage=3, num_ranks=3),
+        "*_model_states.pt",
+        "zero_pp_rank_2_mp_rank_00_model_states.pt",
+    ),
+    "iteration": (
+        lambda folder: laid_folders.megatron(folder, tensor=3, pipeline=1),
+        "model_optim_rng.pt",
+        "mp_rank_01/model_optim_rng.pt",
+    ),
+    "step": (lambda folder: laid_folders.accelerate(folder, num_ranks=3), "random_states_*.pkl", "random_states_2.pkl"),
+}
+
+
+@pytest.mark.parametrize("key", STRAY_RANKS)
+def test_the_file_of_a_rank_of_another_step_is_damage(tmp_path: Path, key: str) -> None:
+    lay, of_ranks, stray = STRAY_RANKS[key]
+    folder = lay(tmp_path / "saved")
+    for path in folder.rglob(of_ranks):
+        of_step(path, 1000)
+    assert found_in(folder).verdict == "whole"
+    of_step(folder / stray, 900)
+    (damage,) = found_in(folder).damage
+    assert (damage.file, damage.problem) == (
+        stray,
+        f"is of another save: it has {key} 900, and 2 files of the same save have 1,000",
+    )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sizing.checkpoint_files.adapters import (
+from sizing.checkpoint_files.peft_modules import (
     ALL_LINEAR,
     TENSORS_OF_MODULES,
     has_half_of_gate,

@@ -293,6 +293,46 @@ def test_an_adapter_is_named_and_its_values_are_not_taken_for_those_of_a_model(t
     assert "is an adapter" in explain_unknown_parameters(found)
 
 
+ADAPTED = "--lora-rank 2 --lora-targets attention.query"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "flags", "undescribed"),
+    [
+        ({"lm_head.lora_A.weight": (2, 8), "lm_head.lora_B.weight": (64, 2)}, ADAPTED, "144 (in lm_head)"),
+        ({"embed_tokens.lora_embedding_A": (2, 64)}, ADAPTED, "128 (in embed_tokens)"),
+        ({"lm_head.base_layer.weight": (64, 8), "embed_tokens.weight": (64, 8)}, ADAPTED, "1,024 (in embed_tokens,"),
+        ({"layers.0.self_attn.q_proj.lora_magnitude_vector": (8,)}, ADAPTED, "8 (in q_proj)"),
+        ({"layers.0.self_attn.v_proj.lora_A.weight": (1, 8)}, ADAPTED, "8 (in v_proj)"),
+        ({"layers.0.mlp.up_proj.lora_A.weight": (2, 8)}, ADAPTED, "16 (in up_proj)"),
+        ({"mlp.experts.lora_A.weight": (8, 64)}, ADAPTED, "512 (in experts)"),
+    ],
+)
+def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
+    tmp_path: Path, shapes: dict[str, tuple[int, ...]], flags: str, undescribed: str
+) -> None:
+    """Heads, embeddings and whole layers beside adapters, DoRA, ranks of patterns, a projection without its gate."""
+    path = adapter(tmp_path) / "adapter_model.safetensors"
+    assert not any("does not describe" in note for note in contents_of(tmp_path).notes)
+    further = values({f"base_model.model.model.{name}": shape for name, shape in shapes.items()}, seed=2)
+    safetensors.torch.save_file(safetensors.torch.load_file(path) | further, path)
+    found = contents_of(tmp_path)
+    assert flags_text(found) == f"ckpt-size --model NAME {flags}"
+    (note,) = [note for note in found.notes if "does not describe" in note]
+    assert f"training.adapters does not describe {undescribed}" in note
+
+
+def test_matrices_that_a_scenario_has_no_names_for_leave_the_rank(tmp_path: Path) -> None:
+    shapes: dict[str, tuple[int, ...]] = {
+        "h.0.attn.c_attn.lora_A.weight": (2, 8),
+        "h.0.attn.c_attn.lora_B.weight": (24, 2),
+    }
+    safetensors.torch.save_file(values(shapes, seed=1), tmp_path / "adapter_model.safetensors")
+    found = contents_of(tmp_path)
+    assert flags_text(found) == "ckpt-size --model NAME --lora-rank 2"
+    assert any("Of the 64 values" in note and "describe 64 (in c_attn)" in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("rows", "flags"),
     [(2, "--framework ddp --lora-rank 2 --lora-targets attention.query --observed-bytes"), (64, None)],

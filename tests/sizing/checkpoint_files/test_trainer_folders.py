@@ -179,6 +179,19 @@ def test_an_adapter_without_its_config_is_an_adapter_that_lacks_a_file(tmp_path:
     assert (contents.is_adapter, contents.missing_files) == (True, ("adapter_config.json",))
 
 
+@pytest.mark.parametrize("key", ["ema", "model_ema", "ema_state_dict"])
+def test_a_moving_average_of_the_weights_is_said_to_be_there(tmp_path: Path, key: str) -> None:
+    path = laid_folders.script(tmp_path / "a.pt")
+    assert not any("EMA" in note for note in contents_of(path).notes)
+    content = torch.load(path)
+    torch.save(content | {key: {name: value.half() for name, value in content["model"].items()}}, path)
+    contents, count = contents_of(path), laid_folders.num_parameters()
+    assert contents.num_parameters == count
+    (note,) = contents.notes
+    assert f"(EMA) is saved too, {count:,} values in float16, {2 * count / 1000:.2f} kB" in note
+    assert "training.saved_state.ema" in note
+
+
 def test_adam_that_has_not_stepped_is_no_sgd(tmp_path: Path) -> None:
     model = laid_folders.tiny_model()
     torch.save(
@@ -270,6 +283,9 @@ def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: 
         contents_of(tmp_path)
 
 
+SHARDED_BY_FSDP = ("pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata")
+
+
 @pytest.mark.parametrize(
     ("names", "missing"),
     [
@@ -282,7 +298,11 @@ def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: 
         ([f"mp_rank_{t:02}_{t:03}/model_optim_rng.pt" for t in range(2)], []),
         (["mp_rank_00/model_optim_rng.pt", "mp_rank_02/model_optim_rng.pt"], ["mp_rank_01/model_optim_rng.pt"]),
         (["trainer_state.json", "model.safetensors", "config.json"], []),
-        (["trainer_state.json", "pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata", "scheduler.pt"], []),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"], []),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "scheduler.pt"], ["rng_state.pth"]),
+        ([*SHARDED_BY_FSDP, "trainer_state.json", "rng_state_0.pth", "rng_state_1.pth"], ["scheduler.pt"]),
+        ([*SHARDED_BY_FSDP, "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"], ["trainer_state.json"]),
+        ([*SHARDED_BY_FSDP, "scheduler.bin", "random_states_0.pkl"], []),
         (["trainer_state.json", "global_step4/mp_rank_00_model_states.pt", "scheduler.pt", "rng_state.pth"], []),
         (["model/__0_0.distcp", "model/__1_0.distcp", "random_states_0.pkl"], ["random_states_1.pkl"]),
     ],

@@ -187,7 +187,8 @@ def test_a_tower_that_is_not_known_is_left_out_and_the_first_screen_says_so() ->
 
 def test_no_default_config_with_parts_that_are_not_counted_is_counted_in_silence() -> None:
     """All that transformers builds from text and images or sound; vibevoice_asr names its towers in a way of its own."""
-    silent, warned = set(), set()
+    silent: set[str] = set()
+    warned: set[str] = set()
     for whole in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES | MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         config = json.loads(transformers.AutoConfig.for_model(whole).to_json_string(use_diff=False))
         with contextlib.suppress(InvalidInput):
