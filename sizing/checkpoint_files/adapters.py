@@ -15,7 +15,9 @@ _MATRIX = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_(?P<matrix>[AB])(\.[^.]+
 _OF_PEFT = frozenset({"weight", "bias", "base_layer", "default", "modules_to_save"})
 """Last words of names that stand below a module. Source: PEFT 0.21, tuners/lora/layer.py, utils/other.py."""
 _NUM_DIMENSIONS = 2
+"""Of a matrix."""
 _MAX_MODULES = 3
+"""Named in a note, which stays one line."""
 OTHERS = (
     "Of the {whole:,} values of the adapter, training.adapters does not describe {count:,} (in {modules}{more}): "
     "checkpoint.observed_bytes alone has their bytes"

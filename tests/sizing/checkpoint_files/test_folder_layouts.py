@@ -324,13 +324,13 @@ def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
 
 def test_matrices_that_a_scenario_has_no_names_for_leave_the_rank(tmp_path: Path) -> None:
     shapes: dict[str, tuple[int, ...]] = {
-        "h.0.attn.c_attn.lora_A.weight": (2, 8),
-        "h.0.attn.c_attn.lora_B.weight": (24, 2),
+        "h.0.mixer.in_proj.lora_A.weight": (2, 8),
+        "h.0.mixer.in_proj.lora_B.weight": (24, 2),
     }
     safetensors.torch.save_file(values(shapes, seed=1), tmp_path / "adapter_model.safetensors")
     found = contents_of(tmp_path)
     assert flags_text(found) == "ckpt-size --model NAME --lora-rank 2"
-    assert any("Of the 64 values" in note and "describe 64 (in c_attn)" in note for note in found.notes)
+    assert any("Of the 64 values" in note and "describe 64 (in in_proj)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
