@@ -101,7 +101,7 @@ class NodeSpec(StrictModel):
         """Host memory that a job can take, M - (f M + r): without what system and services keep; None if unknown.
 
         >>> NodeSpec(gpus_per_node=8, host_memory_bytes="1 TB").usable_host_memory_bytes
-        949549120512
+        949549112320
         """
         total = self.host_memory_bytes
         return None if total is None else max(0, total - round(RESERVED_FRACTION * total) - RESERVED_BYTES)
