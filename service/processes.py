@@ -10,7 +10,12 @@ import threading
 from multiprocessing.connection import wait
 
 SPAWNING = multiprocessing.get_context("spawn")
-"""Never forked: a fork copies the locks of threads that it does not copy, and a locked one is never released."""
+"""For a worker, which is the service anew. It is not forked off the service: a fork copies the locks of threads that it
+does not copy, and a locked one is never released."""
+COMPUTING = multiprocessing.get_context("forkserver")
+"""For heavy questions: forked off a process without threads of its own that has loaded all that answers take, and so
+there within 30 ms, where loading it takes 2 s of a processor."""
+COMPUTING.set_forkserver_preload(["service.answers.heavy", "service.cli.main"])
 
 
 def end_with_parent() -> None:

@@ -32,7 +32,7 @@ SECONDS_OF_A_TURN = SECONDS_TO_WAIT / MAX_WAITING_PER_WORKER
 _SECONDS_BETWEEN_LOOKS = 0.25
 """Pause between two looks at whether others wait."""
 SECONDS_TO_LET_END = 3.0
-"""Seconds before a question that nobody waits for is ended: a new process takes as long to start."""
+"""Seconds before a question that nobody waits for is ended, and its process with what that keeps of other questions."""
 _WHEN_TOO_SLOW = f"{SMALLER_QUESTIONS}, or send a sizing or what-if question as a job (header Prefer: respond-async)"
 
 

@@ -11,18 +11,18 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
 from service.errors import OutOfTime, TakesTooLong, busy
-from service.processes import SPAWNING, end_with_parent, limit_memory
+from service.processes import COMPUTING, end_with_parent, limit_memory
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
 from sizing.units import binary_bytes_text
 
 SECONDS_TO_START = 60.0
-"""Importing takes seconds; on a machine that swaps, far longer."""
+"""The first one waits until all that answers take is loaded: seconds; on a machine that swaps, far longer."""
 SECONDS_TO_END = 5.0
 """Time between asking a process to end and killing it."""
 SECONDS_TO_GIVE_WAY = 2.0
@@ -62,8 +62,8 @@ class ComputeWorker:
         self._max_bytes = limits["max_bytes"]
         self._when_too_slow = limits.get("when_too_slow", SMALLER_QUESTIONS)
         self._max_estimate = limits["max_seconds"] if limits.get("is_estimated") else None
-        self._process: SpawnProcess | None = None
-        self._killed: SpawnProcess | None = None
+        self._process: ForkServerProcess | None = None
+        self._killed: ForkServerProcess | None = None
         """Process that is alive for a moment more, perhaps with its answer sent, and gets no further question."""
         self._connection: Connection[Any, Any] | None = None
         self._has_answered = False
@@ -158,7 +158,7 @@ class ComputeWorker:
         elif self.seconds_asked > (self._gives_way_after or 0.0) + SECONDS_TO_GIVE_WAY:
             self._kill(process)
 
-    def _kill(self, process: SpawnProcess) -> None:
+    def _kill(self, process: ForkServerProcess) -> None:
         """Kill the process of another thread's question."""
         self._killed = process
         process.kill()
@@ -195,8 +195,8 @@ class ComputeWorker:
             self.stop()
             self._killed = None
             self._has_answered = False
-            self._connection, theirs = SPAWNING.Pipe()
-            self._process = SPAWNING.Process(
+            self._connection, theirs = COMPUTING.Pipe()
+            self._process = COMPUTING.Process(
                 target=_compute, args=(theirs, self._max_bytes, self._max_estimate), daemon=True
             )
             self._process.start()

@@ -64,7 +64,8 @@ def in_state(client: httpx.Client | TestClient, job: str, state: str) -> dict[st
 def computing(pid: int) -> set[int]:
     """The processes beside a server that compute."""
     beside = psutil.Process(pid).children()
-    return {child.pid for child in beside if any("spawn_main" in word for word in child.cmdline())}
+    forks = (child for child in beside if any("forkserver" in word for word in child.cmdline()))
+    return {process.pid for each in forks for process in each.children()}
 
 
 NO_FIT = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
