@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.layout import Parallelism
+from sizing.model.inventory import TensorGroup
 from sizing.report import SizingReport, answer
 from sizing.state.scaled_dtypes import QuantizedDtype, scaled_bytes
+from sizing.training.memory.in_flight import InFlight, in_flight_of_fsdp
 
 STATE_DICT_BYTES: dict[tuple[QuantizedDtype, tuple[int, int]], tuple[int, int]] = {
     ("nf4", (4096, 4096)): (9_437_184, 9_437_329),
@@ -96,6 +99,54 @@ def test_a_gpu_has_its_share_of_the_values_and_all_scales_of_a_base_in_4_bits() 
     shared = MATRICES / 2 + 2 * (VOCABULARY + OTHERS) + ADAPTERS * (4 + 4 + 8)
     assert report.training is not None
     assert report.training.gpu_state_bytes == pytest.approx(shared / 8 + DOUBLE_SCALES, rel=1e-9)
+
+
+STEP = {"sequence_length": 512, "micro_batch_size": 1, "recomputation": "full"}
+
+
+def working_bytes(adapters: dict[str, Any], *, framework: str = "fsdp2", **degrees: int) -> int:
+    training = {"framework": framework, "adapters": {"rank": 16} | adapters, **STEP}
+    memory = report_of({}, training=training, checkpoint={}, parallelism={"data": 8} | degrees).training
+    assert memory is not None
+    assert memory.working_bytes is not None
+    return memory.working_bytes
+
+
+@pytest.mark.parametrize(("base_dtype", "matrix_bytes"), [("nf4", 0.5), ("int8", 1)])
+def test_fsdp_gathers_two_layers_as_they_are_kept_and_a_product_needs_one_matrix_in_16_bits(
+    base_dtype: str, matrix_bytes: float
+) -> None:
+    less = 2 * (2 - matrix_bytes) * MATRICES / 80 - 2 * 29568 * 8192
+    assert working_bytes({"base_dtype": "bf16"}) - working_bytes({"base_dtype": base_dtype}) == less
+
+
+@pytest.mark.parametrize(
+    ("frozen_matrix_bytes", "loss", "layer"),
+    [
+        (None, 2 * (10 + 12 + 3), 2 * (10 + 2 * 15) + (2 + 4) * 3),
+        (0.5, 2 * (10 + 3) + 6, 2 * 10 + 2 * 12 + (2 + 4) * 3),
+    ],
+)
+def test_frozen_weights_have_no_gradients_in_flight(
+    frozen_matrix_bytes: float | None, loss: float, layer: float
+) -> None:
+    """A head of 10 values, and in each layer a frozen matrix of 12 with an adapter of 3; bf16, reduced in fp32."""
+    base = TensorGroup("w", (4, 3), 4, layers=range(2), is_trained=False)
+    adapter = TensorGroup("w.adapter_in", (1, 3), 1, layers=range(2))
+    head = TensorGroup("head", (5, 2), 5, "last-stage", is_trained=False)
+    beside = in_flight_of_fsdp(
+        (base, adapter, head),
+        Parallelism(),
+        value_bytes=2,
+        reduced_bytes=4,
+        frozen_matrix_bytes=frozen_matrix_bytes,
+    )
+    assert beside == InFlight(loss=loss, layer=layer, end=2 * 10)
+
+
+@pytest.mark.parametrize(("framework", "degrees"), [("ddp", {}), ("deepspeed", {"zero_stage": 2})])
+def test_buckets_hold_the_gradients_of_adapters_alone(framework: str, degrees: dict[str, int]) -> None:
+    assert working_bytes({}, framework=framework, **degrees) < 8e8
 
 
 @pytest.mark.parametrize(("format_name", "adapter_bytes"), [("torch-dist", 14), ("megatron", 14), ("fsdp-dtensor", 12)])
