@@ -36,6 +36,8 @@ _OF_SEVERAL_PARTS = (
     *("glm-4.5", "glm-4.5-air", "glm-5", "deepseek-v3.2", "qwen3-next-80b-a3b"),
 )
 """Presets that left their vision tower, or modules for multi-token prediction, out until the third version."""
+_WITH_FP32_WEIGHTS = ("fsdp2", "transformers", "accelerate", "lightning", "ddp")
+"""Frameworks whose frozen weights under adapters were fp32 in mixed precision, as trained ones, until then."""
 _PARTS_OF_CONFIG = ("vision_config", "num_nextn_predict_layers", "mtp_num_hidden_layers")
 """Names of a config.json that describe parts which were left out until then."""
 
@@ -100,6 +102,15 @@ def _all_of_attention(document: Document) -> list[str] | None:
     return None if "mamba" in model_type else ["attention"]
 
 
+def _base_as_trained(document: Document) -> str | None:
+    """Return fp32 where frozen weights under adapters had the fp32 of trained ones."""
+    training = _block(document, "training") or {}
+    framework, precision = str(training.get("framework") or "megatron"), training.get("precision")
+    keeps_fp32 = known_spelling(framework, _WITH_FP32_WEIGHTS) is not None
+    is_mixed = precision is None or str(precision).lower().endswith("mixed")
+    return "fp32" if keeps_fp32 and is_mixed else None
+
+
 FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
     1: (
         FormerDefault("checkpoint.format", _classic_format),
@@ -112,6 +123,7 @@ FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
     3: (
         FormerDefault("model.language_model_only", _language_model_alone),
         FormerDefault("training.adapters.tensors", _all_of_attention),
+        FormerDefault("training.adapters.base_dtype", _base_as_trained),
         FormerDefault("reliability.detection_seconds", _midpoint_of_detection),
     ),
 }

@@ -29,7 +29,7 @@ class Flag:
     """A command-line flag and the Scenario field that it sets.
 
     `alone`: the flag's block holds alternatives, so the others of the file give way. `is_common`: it is among the few
-    that help shows first.
+    that help shows first. `sets`: the value that the flag sets, and then takes none.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Flag:
     example: str = ""
     alone: bool = False
     is_common: bool = False
+    sets: str = ""
 
     @property
     def parameter(self) -> str:
@@ -56,6 +57,8 @@ class Flag:
         'checkpoint.mode; one of sync, async; default: sync)'
         """
         field = field_at(self.field)
+        if self.sets:
+            return f"{first_sentence(field.description or '')} ({self.field}: {self.sets})"
         all_choices = choices_of(field.annotation)
         few = all_choices if len(all_choices) <= MAX_CHOICES else [*all_choices[: MAX_CHOICES - 1], "..."]
         details = [self.field]
@@ -135,6 +138,11 @@ FLAGS = (
     Flag("--storage-nics", "cluster.storage_nics", "NxRATE", "2x400Gb/s"),
     Flag("--lora-rank", "training.adapters.rank"),
     Flag("--lora-targets", "training.adapters.tensors", "NAME,...", "q_proj,v_proj"),
+    Flag("--base-dtype", "training.adapters.base_dtype", "DTYPE"),
+    Flag("--load-in-4bit", "training.adapters.base_dtype", sets="nf4"),
+    Flag("--load-in-8bit", "training.adapters.base_dtype", sets="int8"),
+    Flag("--double-quant", "training.adapters.double_quant", "YES/NO", "yes"),
+    Flag("--save-base", "training.adapters.save_base", "YES/NO", "yes"),
     Flag("--save-only-model", "training.saved_state.weights_alone", "YES/NO", "yes"),
     Flag("--ema", "training.saved_state.ema", "DTYPE", "fp32"),
     Flag("--frozen", "training.frozen", "NAME,...", "attention,ffn"),
@@ -186,7 +194,7 @@ FLAGS = (
     Flag("--min-goodput", "targets.min_goodput_fraction", "FRACTION", "0.9"),
 )
 
-FLAG_OF_FIELD = {flag.field: flag.name for flag in FLAGS}
+FLAG_OF_FIELD = {flag.field: flag.name for flag in FLAGS if not flag.sets}
 
 _THOUSANDS = re.compile(r"\s*\d{1,3}(,\d{3})+\s*")
 
@@ -197,10 +205,13 @@ def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, 
     >>> with_flags({"model": {"num_parameters": 7}}, {"model": "gpt2", "data": "2,048"})
     {'model': {'preset': 'gpt2'}, 'parallelism': {'data': '2048'}}
     """
-    return with_flag_fields(
-        document,
-        {flag.field: _as_typed(flag, value) for flag in FLAGS if (value := given.get(flag.parameter)) is not None},
-    )
+    typed = [(flag, value) for flag in FLAGS if (value := given.get(flag.parameter)) is not None]
+    by_field = {flag.field: flag for flag, _ in typed}
+    for flag, _ in typed:
+        if by_field[flag.field] is not flag:
+            other = by_field[flag.field].name
+            raise InvalidInput.of(flag.name, f"sets the same field as {other}", value=None, remedy="give one of them")
+    return with_flag_fields(document, {flag.field: flag.sets or _as_typed(flag, value) for flag, value in typed})
 
 
 def with_flag_fields(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +266,7 @@ def flag_words(file: Path | None, given: Mapping[str, Any]) -> Callable[[str], s
     'Give --staging, or mode async.'
     """
     return CommandLine(
-        file, {flag.field: flag.name for flag in FLAGS if given.get(flag.parameter) is not None}
+        file, {flag.field: FLAG_OF_FIELD[flag.field] for flag in FLAGS if given.get(flag.parameter) is not None}
     ).sentence
 
 
@@ -356,10 +367,10 @@ _TYPED = FLAG_OF_FIELD | {
     "ckpt-size tensors FOLDER --output model.json; then ckpt-size model.json)",
 }
 """What is typed for a field: its flag, that of a file that holds it, or the verb that writes such a file."""
-_LAST_NAMES = [flag.field.rpartition(".")[2] for flag in FLAGS]
+_LAST_NAMES = [field.rpartition(".")[2] for field in FLAG_OF_FIELD]
 _FIELD_OF_LAST_NAME = {
-    last: flag.field
-    for flag, last in zip(FLAGS, _LAST_NAMES, strict=True)
+    last: field
+    for field, last in zip(FLAG_OF_FIELD, _LAST_NAMES, strict=True)
     if "_" in last and _LAST_NAMES.count(last) == 1
 }
 """Fields by their own names, where these have an underscore, which no word has, and no other field's flag has them."""

@@ -219,7 +219,11 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
         path, files["config_files"] = None, (path,)
     flags = given
     if asked_by.varies:
-        flags = {name: parse_varied_value(value) for name, value in given.items() if value is not None}
+        flags = {
+            name: parse_varied_value(value) if isinstance(value, str) else value
+            for name, value in given.items()
+            if value is not None
+        }
     files["config_files"] = files["config_files"] or ()
     show_import = output.print_import if not prints else print_import_notes
     document = scenario_document(path, **files, flags=flags, show_import=show_import)

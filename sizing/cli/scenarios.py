@@ -13,7 +13,7 @@ import typer
 
 from sizing.checkpoint_files import contents_of
 from sizing.cli.config_file_reading import read_config_file
-from sizing.cli.flags import FLAGS, by_flags, flag_words, naming_flags, with_flag_fields, with_flags
+from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_flags, flag_words, naming_flags, with_flag_fields, with_flags
 from sizing.cli.import_table import import_notes, missing_problems
 from sizing.config_files import ImportReport, ImportRequest, import_config_files
 from sizing.config_files.source import plain_value
@@ -71,13 +71,13 @@ def _options() -> dict[str, tuple[Any, Any]]:
     """Make an option for each row of FLAGS, which many verbs take; its help comes from the fields' descriptions."""
     return {
         flag.parameter: (
-            str | None,
+            bool | None if flag.sets else str | None,
             typer.Option(
                 None,
                 flag.name,
                 help=flag.help,
-                metavar=flag.metavar,
-                autocompletion=flag.completions,
+                metavar=None if flag.sets else flag.metavar,
+                autocompletion=None if flag.sets else flag.completions,
                 rich_help_panel=flag.field.split(".")[0].capitalize(),
             ),
         )
@@ -101,7 +101,7 @@ def with_scenario_parameters(
     def in_words_of_flags(**given: Any) -> None:
         given.pop("help_all", None)  # answered by its callback
         typed = {
-            fields[name]: parameters[name][1].param_decls[0]
+            fields[name]: FLAG_OF_FIELD.get(fields[name], parameters[name][1].param_decls[0])
             for name, value in given.items()
             if name in fields and (value not in (None, False) or (name in own_fields and given.get("scenario") is None))
         }

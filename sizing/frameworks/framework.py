@@ -199,7 +199,8 @@ class Framework:
     `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no field can take,
     by the open field that it concerns. `retention`: how it deletes checkpoints. `distributed_optimizer`: whether
     replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
-    optimizer. `collective_timeout`: how long ranks may wait for one another.
+    optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
+    too. `collective_timeout`: how long ranks may wait for one another.
     """
 
     name: FrameworkName
@@ -228,6 +229,7 @@ class Framework:
     not_taken: Mapping[str, Assumption] = field(default_factory=dict)
     distributed_optimizer: bool = False
     optimizer_sharding: OptimizerSharding = "dp-reshardable"
+    keeps_base_as_trained: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
 
 

@@ -52,6 +52,7 @@ MAXTEXT = Framework(
         "Orbax, checkpoint_manager.py, save and _finalize: checkpoints that the preservation policy drops go once the "
         "next is committed; without a limit all stay",
     ),
+    keeps_base_as_trained=True,  # weight_dtype float32 is that of all weights
     format="orbax",
     collective_timeout=CollectiveTimeout(
         1200.0,

@@ -9,9 +9,10 @@ from typing import get_args
 from sizing.errors import InvalidInput
 from sizing.frameworks.framework import FP32, FP32_TWICE
 from sizing.frameworks.registry import FRAMEWORKS
+from sizing.frameworks.trainers import TRAINERS
 from sizing.state.optimizers import OPTIMIZERS, Dtype
 from sizing.state.saved_state import RANK_PART, SCHEDULE_MOMENTS, PartName, SavedDtype, StatePart
-from sizing.state.training import Training
+from sizing.state.training import DOUBLE_QUANTIZED, Training
 
 _PART_NAMES: frozenset[PartName] = frozenset(get_args(PartName)) - {RANK_PART}
 
@@ -36,16 +37,45 @@ def saved_parts(
     dtypes: dict[PartName, SavedDtype | None] = {**_dtypes(training, copies_fp32_weights=copies_fp32_weights)}
     if override is not None and override.weights_alone:
         dtypes = {"weights": dtypes["weights"]}
+    of_base = base_dtype(training)
     of_frozen_alone = "master" in dtypes and not has_weights_beside_master
     if of_frozen_alone and not (has_frozen and _keeps_frozen(training)):
         dtypes["weights"] = None
     if override is not None:
         dtypes |= {name: getattr(override, name) for name in _PART_NAMES & override.model_fields_set}
-        of_frozen_alone = of_frozen_alone and "weights" not in override.model_fields_set
-    parts = _parts(dtypes, training, has_weights_of_trained=not of_frozen_alone)
+        if "weights" in override.model_fields_set:
+            of_frozen_alone = False
+            is_base_stated = training.adapters is not None and training.adapters.base_dtype is not None
+            of_base = of_base if is_base_stated else None
+    parts = _parts(dtypes, training, of_base=of_base, has_weights_of_trained=not of_frozen_alone)
     if not parts:
         raise nothing_to_save("null for every part")
     return parts
+
+
+def base_dtype(training: Training) -> SavedDtype | None:
+    """Return the dtype of the frozen weights under adapters; None without adapters, or where it is as of trained ones.
+
+    Trainers load a model in 16 bits and train adapters in fp32 beside it (PEFT 0.21, autocast_adapter_dtype;
+    transformers 5.23, from_pretrained, whose dtype is that of the published weights). `keeps_base_as_trained` has the
+    exceptions.
+
+    >>> from sizing.state.training import Adapters
+    >>> base_dtype(Training(framework="fsdp2", adapters=Adapters(rank=16)))
+    'bf16'
+    >>> base_dtype(Training(framework="fsdp2", adapters=Adapters(rank=16, base_dtype="nf4")))
+    'nf4-double'
+    """
+    adapters = training.adapters
+    if adapters is None:
+        return None
+    if adapters.base_dtype is not None:
+        doubled = DOUBLE_QUANTIZED.get(adapters.base_dtype) if adapters.double_quant is not False else None
+        return doubled or adapters.base_dtype
+    trainer = TRAINERS[training.trainer] if training.trainer else FRAMEWORKS[training.framework]
+    if trainer.keeps_base_as_trained or not training.precision.endswith("-mixed"):
+        return None
+    return "fp16" if training.precision == "fp16-mixed" else "bf16"
 
 
 def nothing_to_save(value: str) -> InvalidInput:
@@ -59,7 +89,8 @@ def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> 
 
     Raises InvalidInput where the framework does not train so.
     """
-    return _parts(_dtypes(training, copies_fp32_weights=copies_fp32_weights), training)
+    dtypes = _dtypes(training, copies_fp32_weights=copies_fp32_weights)
+    return _parts(dtypes, training, of_base=base_dtype(training))
 
 
 def _dtypes(training: Training, *, copies_fp32_weights: bool) -> Mapping[PartName, Dtype]:
@@ -84,7 +115,11 @@ _part = functools.lru_cache(maxsize=256)(StatePart)
 
 
 def _parts(
-    dtypes: Mapping[PartName, SavedDtype | None], training: Training, *, has_weights_of_trained: bool = True
+    dtypes: Mapping[PartName, SavedDtype | None],
+    training: Training,
+    *,
+    of_base: SavedDtype | None,
+    has_weights_of_trained: bool = True,
 ) -> tuple[StatePart, ...]:
     """Make a part of each dtype that is not None; moments are those of the optimizer and of the schedule."""
     of_schedule = SCHEDULE_MOMENTS.get(training.schedule, ()) if training.schedule else ()
@@ -97,6 +132,7 @@ def _parts(
             moments if name == "moments" else (),
             is_kept_of_frozen=name == "weights" and keeps_frozen,
             is_kept_of_trained=name != "weights" or has_weights_of_trained,
+            frozen_dtype=of_base if name == "weights" and of_base != dtype else None,
         )
         for name, dtype in dtypes.items()
         if dtype is not None and (name != "moments" or moments)

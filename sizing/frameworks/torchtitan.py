@@ -53,6 +53,7 @@ TORCHTITAN = replace(
         ),
         shipped_detection(_TIMEOUT.seconds, "comm.train_timeout_seconds 100"),
     ),
+    keeps_base_as_trained=True,  # training.dtype float32 is that of all weights
     collective_timeout=_TIMEOUT,
     not_taken={
         "checkpoint.interval_seconds": Assumption(

@@ -11,13 +11,17 @@ from sizing.state.training import FrameworkName, TrainerName
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read."""
+    """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read.
+
+    `keeps_base_as_trained` is as that of Framework.
+    """
 
     title: str
     framework: FrameworkName
     check: str
     source: str
     defaults: tuple[ShippedDefault, ...] = ()
+    keeps_base_as_trained: bool = False
 
 
 _BF16 = "training.precision bf16"
@@ -27,6 +31,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "fsdp2",
         f"with model_dtype bfloat16 give {_BF16}, with its Megatron workers training.framework megatron",
         "verl, trainer/config/ppo_trainer.yaml: strategy fsdp, fsdp_config.model_dtype fp32",
+        keeps_base_as_trained=True,  # model_dtype is that of all weights, with lora_rank too
     ),
     "axolotl": Trainer(
         "axolotl",

@@ -54,12 +54,16 @@ def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Number of parameters, and the bytes and tensors that each part of the state keeps of them."""
+    """Number of parameters, and the bytes and tensors that each part of the state keeps of them.
+
+    `frozen_matrix_parameters` are those of matrices of layers that are not trained.
+    """
 
     parameters: int
     trained_parameters: int
     part_bytes: dict[PartName, int]
     part_tensors: dict[PartName, int]
+    frozen_matrix_parameters: int = 0
 
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """Return the bytes of some of the parts, by name."""
@@ -77,16 +81,22 @@ def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content
     num_trained, num_frozen = (sum(shard.parameters for shard in some) for some in (trained, frozen))
     part_bytes, part_tensors = {}, {}
     for part in parts:
-        kept = trained * part.is_kept_of_trained + frozen * part.is_kept_of_frozen
-        num_kept = num_trained * part.is_kept_of_trained + num_frozen * part.is_kept_of_frozen
-        per_parameter = part.bytes_per_parameter
-        part_bytes[part.name] = (
-            num_kept * per_parameter
-            if per_parameter is not None
-            else sum(shard.count * part.tensor_bytes(shard.shape, role=shard.role) for shard in kept)
+        kept = [
+            (part.of_trained, trained, num_trained * part.is_kept_of_trained),
+            (part.of_frozen, frozen, num_frozen * part.is_kept_of_frozen),
+        ]
+        part_bytes[part.name] = sum(
+            number * of_kind.bytes_per_parameter
+            if of_kind.bytes_per_parameter is not None
+            else sum(shard.count * of_kind.tensor_bytes(shard.shape, role=shard.role) for shard in some)
+            for of_kind, some, number in kept
+            if number
         )
-        part_tensors[part.name] = part.num_statistics * sum(shard.count for shard in kept)
-    return Content(num_trained + num_frozen, num_trained, part_bytes, part_tensors)
+        part_tensors[part.name] = part.num_statistics * sum(
+            shard.count for _, some, number in kept if number for shard in some
+        )
+    num_matrix = sum(shard.parameters for shard in frozen if shard.role == "hidden-matrix")
+    return Content(num_trained + num_frozen, num_trained, part_bytes, part_tensors, num_matrix)
 
 
 Shards = tuple[list[Shard], list[Shard]]

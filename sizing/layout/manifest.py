@@ -173,10 +173,11 @@ def _flat_buffers(file: File, parts: tuple[StatePart, ...]) -> Iterator[_EqualTe
 
 def _tensors_of_shard(part: StatePart, shard: Shard) -> Iterator[_EqualTensors]:
     """List what a part keeps of equal shards; nothing of shards without a value."""
-    if not shard.parameters or not part.is_kept_of(is_trained=shard.is_trained):
+    kept = part.of(is_trained=shard.is_trained)
+    if not shard.parameters or kept is None:
         return
-    for moment, num_bytes in part.statistics(shard.shape, role=shard.role):
-        yield from _tensors_of_moment(part, moment, shard, num_bytes=num_bytes // moment.copies, copies=moment.copies)
+    for moment, num_bytes in kept.statistics(shard.shape, role=shard.role):
+        yield from _tensors_of_moment(kept, moment, shard, num_bytes=num_bytes // moment.copies, copies=moment.copies)
 
 
 def _tensors_of_moment(

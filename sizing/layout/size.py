@@ -125,7 +125,7 @@ def size_of(
         small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals),
         parts={
             part.name: PartSize(
-                dtype=part.dtype,
+                dtype=part.dtype_text,
                 bytes_per_parameter=logical[part.name] / num_parameters,
                 logical_bytes=logical[part.name],
                 replicated_bytes=part_totals[part.name] - logical[part.name],
@@ -162,12 +162,13 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
     384
     """
-    if not part.is_kept_of(is_trained=group.is_trained):
+    kept = part.of(is_trained=group.is_trained)
+    if kept is None:
         return 0
-    per_parameter = part.bytes_per_parameter
+    per_parameter = kept.bytes_per_parameter
     if per_parameter is not None:
         return group.num_parameters * per_parameter
-    return group.num_tensors * part.tensor_bytes(group.shape, role=group.role)
+    return group.num_tensors * kept.tensor_bytes(group.shape, role=group.role)
 
 
 def kept_by(inventory: Inventory, part: StatePart) -> Inventory:

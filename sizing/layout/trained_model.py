@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.errors import InvalidInput
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, base_dtype
 from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
@@ -14,6 +14,7 @@ from sizing.model.trained import default_targets, with_adapters, with_frozen
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.optimizers import needs_matrices
+from sizing.state.training import DOUBLE_QUANTIZED
 
 FROZEN_MODELS = "frozen_models"
 """Name of the tensors of reference and reward models, which are saved beside the trained models."""
@@ -66,8 +67,18 @@ def has_bare_counts(inventory: Inventory) -> bool:
 
 
 def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[Assumption]:
-    """Report which matrices get an adapter, if the scenario does not name them."""
-    if training.adapters is not None and training.adapters.tensors is None:
+    """Report which matrices get an adapter and what the frozen weights are, if the scenario does not say it."""
+    adapters = training.adapters
+    if adapters is None:
+        return
+    if adapters.tensors is None:
         names = ", ".join(default_targets(inventory))
         reason = "default: PEFT's, queries and values of most model types"
         yield Assumption(field="training.adapters.tensors", value=names, reason=reason)
+    if adapters.base_dtype is None:
+        dtype = base_dtype(training)
+        reason = "default: trainers load the frozen model in 16 bits" if dtype else "default: as trained weights"
+        yield Assumption(field="training.adapters.base_dtype", value=dtype or "as trained weights", reason=reason)
+    elif adapters.double_quant is None and adapters.base_dtype in DOUBLE_QUANTIZED:
+        reason = "default: as in QLoRA (Dettmers et al. 2023); BitsAndBytesConfig alone ships without"
+        yield Assumption(field="training.adapters.double_quant", value=True, reason=reason)

@@ -151,7 +151,11 @@ def _largest_tensor_bytes(checkpoint_layout: CheckpointLayout, parallelism: Para
     """
     saved_as, parts = checkpoint_layout.saved_as, checkpoint_layout.parts
     shards = saved_as.num_shards(parallelism)
-    per_value = max((part.bytes_per_parameter or _VALUE_BYTES) / part.num_statistics for part in parts)
+    per_value = max(
+        (each.bytes_per_parameter or _VALUE_BYTES) / part.num_statistics
+        for part in parts
+        for each in (part.of_trained, part.of_frozen)
+    )
     whole = max(
         (
             math.prod(holding.shape)
@@ -165,7 +169,7 @@ def _largest_tensor_bytes(checkpoint_layout: CheckpointLayout, parallelism: Para
     )
     flat = max(
         (
-            (file.bytes_of((part.name,)) - sum(each.num_bytes for each in file.assigned if each.part is part))
+            (file.bytes_of((part.name,)) - sum(each.num_bytes for each in file.assigned if each.part.name == part.name))
             / part.num_statistics
             for writer in checkpoint_layout.writers
             for file in writer.files

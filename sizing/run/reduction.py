@@ -310,7 +310,8 @@ def fraction_of(part: StatePart, compression: Compression | None) -> float:
 
 def _assumed_fraction(part: StatePart) -> float:
     has_values = all(moment.rule == "value" for moment in part.moments)
-    width = BYTES_PER_VALUE[part.dtype] if has_values and is_plain(part.dtype) else None
+    dtype = part.of_frozen.dtype if part.is_kept_of_frozen else part.dtype  # a base is nearly all of the weights
+    width = BYTES_PER_VALUE[dtype] if has_values and is_plain(dtype) else None
     choice = _RANGE_OF_WIDTH.get(width or 0)
     return choice.midpoint if choice else 1.0
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeGuard, cast
 
 from sizing.model.inventory import TensorRole
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment, moment_bytes
-from sizing.state.scaled_dtypes import ScaledDtype, scaled_bytes
+from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype, scaled_bytes
 from sizing.state.training import Schedule
 
 PartName = Literal["weights", "master", "moments", "ema", "errors"]
 RANK_PART: PartName = "errors"
 """Part that each data-parallel rank keeps for itself: the errors of compressed gradients. No format knows it."""
 
-SavedDtype = Dtype | ScaledDtype
-"""Dtype of a part; only weights can have scales beside their values."""
+SavedDtype = Dtype | ScaledDtype | QuantizedDtype
+"""Dtype of a part; only weights can have scales beside their values, and only frozen ones can be quantised."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class StatePart:
 
     `moments`: the optimizer's statistics, empty for the other parts. `is_kept_of_frozen`: the part is also kept of
     tensors that are not trained. `is_kept_of_trained`: false for weights that are saved of frozen tensors only.
+    `frozen_dtype`: dtype of tensors that are not trained, where it is another; `of` returns the part of either kind.
     """
 
     name: PartName
@@ -38,10 +39,34 @@ class StatePart:
     moments: tuple[Moment, ...] = ()
     is_kept_of_frozen: bool = False
     is_kept_of_trained: bool = True
+    frozen_dtype: SavedDtype | None = None
+
+    def of(self, *, is_trained: bool) -> StatePart | None:
+        """Return the part as it is kept of trained tensors, or of frozen ones; None if it is not kept of them."""
+        if not self.is_kept_of(is_trained=is_trained):
+            return None
+        return self.of_trained if is_trained else self.of_frozen
+
+    @functools.cached_property
+    def of_trained(self) -> StatePart:
+        """The part in the dtype of trained tensors alone."""
+        return replace(self, frozen_dtype=None) if self.frozen_dtype else self
+
+    @functools.cached_property
+    def of_frozen(self) -> StatePart:
+        """The part in the dtype of frozen tensors alone."""
+        return replace(self, dtype=self.frozen_dtype, frozen_dtype=None) if self.frozen_dtype else self
 
     def is_kept_of(self, *, is_trained: bool) -> bool:
         """Return whether the part is kept of a tensor that is trained, or of one that is not."""
         return self.is_kept_of_trained if is_trained else self.is_kept_of_frozen
+
+    @property
+    def dtype_text(self) -> str:
+        """Dtype of what is kept of trained tensors, and that of frozen ones where it is another."""
+        if self.frozen_dtype is None or not self.is_kept_of_frozen:
+            return self.dtype
+        return f"{self.dtype}, of frozen tensors {self.frozen_dtype}" if self.is_kept_of_trained else self.frozen_dtype
 
     @property
     def is_of_rank(self) -> bool:
@@ -56,7 +81,7 @@ class StatePart:
     @functools.cached_property
     def bytes_per_parameter(self) -> int | None:
         """Bytes of every parameter, or None if they depend on the tensor."""
-        if not is_plain(self.dtype):
+        if not is_plain(self.dtype) or self.frozen_dtype is not None:
             return None
         if self.name != "moments":
             return BYTES_PER_VALUE[self.dtype]
@@ -85,7 +110,7 @@ class StatePart:
         """Count the bytes of all copies of one of `kept`, for a tensor of this shape."""
         if is_plain(self.dtype):
             return moment_bytes(moment, shape, dtype=self.dtype, role=role)
-        return scaled_bytes(cast("ScaledDtype", self.dtype), shape, role=role)
+        return scaled_bytes(cast("ScaledDtype | QuantizedDtype", self.dtype), shape, role=role)
 
 
 _VALUES = Moment()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -12,7 +13,7 @@ from sizing.state.gradient_compression import GradientCompression
 from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
 from sizing.state.reinforcement import Reinforcement
-from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype
 from sizing.strict_model import StrictModel
 from sizing.units import PositiveSeconds, parse_count
 
@@ -120,6 +121,26 @@ def _split_names(names: object) -> object:
     return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
 
 
+BaseDtype = Literal["nf4", "fp4", "int8", "fp8-block", "mxfp4", "bf16", "fp16", "fp32"]
+"""Dtypes of the frozen weights under adapters. bitsandbytes has nf4, fp4 and int8; the next two are those of published
+weights, which `scaled_dtypes` describes."""
+DOUBLE_QUANTIZED: Mapping[BaseDtype, QuantizedDtype] = {"nf4": "nf4-double", "fp4": "fp4-double"}
+"""Dtypes whose scales can be quantised again, with those that they are then."""
+_BASE_DTYPES = {"4bit": "nf4", "int4": "nf4", "4": "nf4", "8bit": "int8", "8": "int8", "fp8": "fp8-block"} | {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "none": None,
+}
+"""Names that trainers' configs have for them."""
+
+
+def _known_base_dtype(value: object) -> object:
+    key = str(value).lower().replace("-", "").removeprefix("torch.")
+    return _BASE_DTYPES.get(key, value)
+
+
 class Adapters(StrictModel):
     """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
@@ -136,11 +157,32 @@ class Adapters(StrictModel):
         "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
         "is in a model without attention.",
     )
+    base_dtype: Annotated[AnySpelling[BaseDtype] | None, BeforeValidator(_known_base_dtype)] = Field(
+        None,
+        description="Dtype of the frozen weights, on the GPU and where they are saved (QLoRA: nf4; load_in_8bit: "
+        "int8). In 8 and 4 bits matrices of layers alone are, with their scales; embeddings, head, norms and biases "
+        "keep 16 bits. Default: 16 bits in mixed precision, as trainers load them; that of trained weights in "
+        "torchtitan, MaxText and verl, and in other precisions.",
+    )
+    double_quant: bool | None = Field(
+        None,
+        description="Whether the scales of nf4 and fp4 are quantised again (bnb_4bit_use_double_quant): 4.13 bits a "
+        "value with it, 4.5 without. Default: yes, as in QLoRA.",
+    )
     save_base: bool = Field(
         False,
         description="Whether the frozen weights are saved too. A model into which adapters are merged at each save is "
         "an export (checkpoint.export). Default: no, a LoRA checkpoint holds the adapters alone.",
     )
+
+    @model_validator(mode="after")
+    def _scales_can_be_quantised(self) -> Self:
+        if self.double_quant is not None and self.base_dtype not in DOUBLE_QUANTIZED:
+            raise broken_rule(
+                f"has double_quant with base_dtype {self.base_dtype or 'not given'}",
+                "give base_dtype nf4 or fp4, or remove double_quant",
+            )
+        return self
 
 
 AchievedFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

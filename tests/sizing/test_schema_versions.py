@@ -139,3 +139,22 @@ def test_adapters_of_a_stored_scenario_stand_beside_all_of_attention(model_type:
     training = scenario_from(document | {"schema_version": 3}).training
     assert training.adapters is not None
     assert training.adapters.tensors == tensors
+
+
+@pytest.mark.parametrize(
+    ("version", "framework", "precision", "dtype"),
+    [
+        (3, "fsdp2", None, "fp32"),
+        (3, "FSDP-2", "bf16-mixed", "fp32"),
+        (3, "fsdp2", "bf16", None),
+        (3, "megatron", None, None),
+        (4, "fsdp2", None, None),
+    ],
+)
+def test_the_base_of_adapters_of_a_stored_scenario_is_fp32_where_trained_weights_are(
+    version: int, framework: str, precision: str | None, dtype: str | None
+) -> None:
+    training = {"framework": framework, "adapters": {"rank": 8}} | ({"precision": precision} if precision else {})
+    scenario = scenario_from({"model": {"preset": "gpt2"}, "training": training, "schema_version": version})
+    assert scenario.training.adapters is not None
+    assert scenario.training.adapters.base_dtype == dtype

@@ -12,12 +12,12 @@ from sizing.config_files.importers.trainer_settings import (
     put_batch,
     put_number_of_gpus,
     put_optimizer,
+    put_quantised_base,
     put_recomputation,
     put_retention,
     put_shard_group,
     put_weights_alone,
     tell_adapter_settings,
-    tell_quantised_base,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_IGNORED,
@@ -225,7 +225,7 @@ _SWITCHES = (
 _NOT_COUNTED = {
     "activation_offloading": "moves activations to the host: give training.offload",
     "layer_offloading": "moves layers to the host: give training.offload",
-    "quantize_moe_experts": "quantises frozen experts: GPU memory is counted unquantised",
+    "quantize_moe_experts": "quantises the frozen experts that are no linear modules: all matrices are counted so",
     "relora": "merges adapters into the weights while it trains: not counted",
 }
 
@@ -286,7 +286,7 @@ def _read_adapters(reader: SettingReader) -> None:
     if reader.get("lora_target_parameters", None):
         reader.not_understood("lora_target_parameters", "adapts parameters that are no modules")
         reader.doubt("training.adapters.tensors", "lora_target_parameters names more of them")
-    tell_quantised_base(reader, "load_in_4bit", "load_in_8bit")
+    put_quantised_base(reader, "load_in_4bit", "load_in_8bit", doubles=True)
 
 
 def _read_precision(reader: SettingReader, sharding: str | None) -> None:

@@ -11,9 +11,9 @@ from sizing.config_files.importers.trainer_settings import (
     put_frozen_towers,
     put_number_of_gpus,
     put_optimizer,
+    put_quantised_base,
     put_recomputation,
     tell_adapter_settings,
-    tell_quantised_base,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
@@ -192,7 +192,7 @@ def _read_finetuning(reader: SettingReader) -> None:
         put_adapters(reader, rank_name="lora_rank", targets_name="lora_target", default_targets="all")
         reader.get("finetuning_type")
         tell_adapter_settings(reader, whole_modules="additional_target")
-        tell_quantised_base(reader, "quantization_bit")
+        put_quantised_base(reader, "quantization_bit", doubles=True)
         reader.ignore(*_TOWERS, "freeze_language_model")
         return
     if kind == "full":

@@ -13,9 +13,9 @@ from sizing.config_files.importers.trainer_settings import (
     put_frozen_towers,
     put_optimizer,
     put_precision,
+    put_quantised_base,
     put_recomputation,
     tell_adapter_settings,
-    tell_quantised_base,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
@@ -216,7 +216,7 @@ def _read_tuner(reader: SettingReader) -> None:
             reader.not_understood(key, "names modules in a way that is not read: give training.adapters.tensors")
             reader.doubt("training.adapters.tensors", f"{key} names the modules")
     tell_adapter_settings(reader, whole_modules="modules_to_save")
-    tell_quantised_base(reader, "quant_bits")
+    put_quantised_base(reader, "quant_bits", doubles=True)
     reader.ignore(*_TOWERS, "freeze_llm")
 
 

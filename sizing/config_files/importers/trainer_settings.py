@@ -20,6 +20,7 @@ from sizing.config_files.source import ConfigSource
 from sizing.errors import SizingError
 from sizing.model.catalog import catalog
 from sizing.model.model import Model, resolve
+from sizing.state.training import DOUBLE_QUANTIZED
 
 DEEPSPEED_JSON = "deepspeed-json"
 ACCELERATE_CONFIG = "accelerate-config"
@@ -99,6 +100,9 @@ def put_precision(
     elif has_adapters:
         reader.put("training.precision", name, *names, note="adapters are fp32 beside frozen weights of any dtype")
         reader.get(dtype_name)
+        is_quantised = reader.draft.value("training.adapters.base_dtype") is not None
+        of_base = None if is_quantised or loaded not in _FP32_NAMES else "fp32"
+        reader.put("training.adapters.base_dtype", of_base, dtype_name)
     elif loaded in _BF16_NAMES:
         if mixed == "fp16":
             reader.need("training.precision", f"fp16 with weights in {loaded}")
@@ -248,13 +252,34 @@ def tell_adapter_settings(reader: SettingReader, *, whole_modules: str) -> None:
         reader.not_understood("use_dora", "adds a vector to each adapter: not counted")
 
 
-def tell_quantised_base(reader: SettingReader, *names: str) -> None:
-    """Tell that the frozen weights are quantised, which changes GPU memory and no file."""
+_BASE_OF_BITS = {"4": "nf4", "8": "int8"}
+_FOUR_BIT_TYPES = ("bnb_4bit_quant_type", "quantization_type", "quant_type")
+_DOUBLE_QUANT = ("bnb_4bit_use_double_quant", "use_bnb_nested_quant", "double_quantization", "double_quant")
+
+
+def put_quantised_base(reader: SettingReader, *names: str, doubles: bool) -> None:
+    """Set the dtype of the frozen weights by switches that say 4 or 8 bits, or by a number of bits.
+
+    `doubles`: whether the trainer quantises scales again where the file does not say it.
+    Source: LLaMA-Factory, hparams/model_args.py, double_quantization; axolotl, loaders/model.py, and ms-swift,
+    QuantizeArguments, bnb_4bit_use_double_quant; TRL, ModelConfig, use_bnb_nested_quant, which is off.
+    """
     for name in names:
         value = reader.get(name, None)
-        if reader.has(name) and not is_empty(value) and str(value).lower() != "false":
-            why = "quantises the frozen weights: files hold adapters alone and stay, GPU memory is counted unquantised"
-            reader.not_understood(name, why)
+        if not reader.has(name) or is_empty(value) or str(value).lower() == "false":
+            continue
+        bits = "8" if "8bit" in name else "4" if "4bit" in name or "q_lora" in name else str(value)
+        dtype = _BASE_OF_BITS.get(bits)
+        if dtype is None:
+            reader.not_understood(name, "quantises the frozen weights to other bits than 4 or 8")
+            reader.doubt("training.adapters.base_dtype", f"{name} quantises the frozen weights")
+            continue
+        kind, double = reader.first(*_FOUR_BIT_TYPES), reader.first(*_DOUBLE_QUANT)
+        if dtype == "nf4" and str(reader.get(kind, None)).lower() == "fp4":
+            dtype = "fp4"
+        reader.put("training.adapters.base_dtype", dtype, name, *([kind] if dtype == "fp4" else []))
+        if dtype in DOUBLE_QUANTIZED:
+            reader.put("training.adapters.double_quant", reader.is_on(double, default=doubles), double, name)
 
 
 # Optimizer, interval, retention.

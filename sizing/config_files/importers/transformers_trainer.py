@@ -28,13 +28,13 @@ from sizing.config_files.importers.trainer_settings import (
     put_number_of_gpus,
     put_optimizer,
     put_precision,
+    put_quantised_base,
     put_recomputation,
     put_retention,
     put_shard_group,
     put_weights_alone,
     stage_in_name,
     tell_adapter_settings,
-    tell_quantised_base,
 )
 from sizing.config_files.reader import SettingReader
 from sizing.config_files.source import Unresolved
@@ -648,7 +648,7 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
             reader.doubt("training.adapters.rank", "no switch says whether adapters are trained: they are counted")
         for name in ("lora_modules_to_save", "modules_to_save"):
             tell_adapter_settings(reader, whole_modules=name)
-        tell_quantised_base(reader, "load_in_4bit", "load_in_8bit", "q_lora")
+        put_quantised_base(reader, "load_in_4bit", "load_in_8bit", "q_lora", doubles=False)
         reader.get("use_dora", None)
     else:
         reader.ignore(*ranks, *_TARGETS, "lora_modules_to_save", "use_dora")

@@ -81,7 +81,7 @@ class AssignedStage:
     def _writers(self, name: str, tensor_ranks: range) -> Iterator[WriterClass]:
         p, tensor_rank = self.plan.parallelism, tensor_ranks.start
         flat = self._flat_dense(tensor_rank), self._flat_expert(tensor_rank)
-        assigned = self._assign_shards(tensor_rank) if self.parts else ()
+        assigned = self._assign_shards(tensor_rank) if self.parts or not self.once else ()
         if self.once:
             even = self.once_dense(tensor_rank), self.once_expert(tensor_rank)
             assigned = (*assigned, _share_shards(sum(each.num_tensors for each in even), p.num_replicas))

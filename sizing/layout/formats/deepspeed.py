@@ -243,10 +243,10 @@ def _file(plan: Plan, name: str, names: tuple[PartName, ...], shards: Shards) ->
     dense, expert = (content_of(some, parts) for some in shards)
     num_tensors = dense.num_tensors() + expert.num_tensors()
     whole = tuple(
-        AssignedTensors(part, moment, replace(shard, count=shard.count * moment.copies))
+        AssignedTensors(kept, moment, replace(shard, count=shard.count * moment.copies))
         for shard, part in product(chain.from_iterable(shards), parts)
-        if shard.parameters and part.is_kept_of(is_trained=shard.is_trained)
-        for moment in part.kept
+        if shard.parameters and (kept := part.of(is_trained=shard.is_trained)) is not None
+        for moment in kept.kept
     )
     return File(name, dense.of(names), expert.of(names), num_tensors, holds="assigned", assigned=whole)
 

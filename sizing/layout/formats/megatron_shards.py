@@ -158,9 +158,10 @@ def _keep(
     part: StatePart, together: tuple[tuple[Shard, ...], int], *, is_expert: bool = False
 ) -> Iterator[WholeShards]:
     shards, count = together
-    if not part.is_kept_of(is_trained=shards[0].is_trained):
+    kept = part.of(is_trained=shards[0].is_trained)
+    if kept is None:
         return
-    for moment in part.kept:
-        num_bytes = sum(shard.count * statistic_bytes(part, moment, shard) for shard in shards)
+    for moment in kept.kept:
+        num_bytes = sum(shard.count * statistic_bytes(kept, moment, shard) for shard in shards)
         if num_bytes:
-            yield WholeShards(part, moment, shards, count * moment.copies, num_bytes, is_expert)
+            yield WholeShards(kept, moment, shards, count * moment.copies, num_bytes, is_expert)

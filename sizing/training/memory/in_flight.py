@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, base_dtype
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import Sharding, zero_stage_of
 from sizing.layout.stages import StageSpan
-from sizing.model.inventory import Inventory, TensorGroup
+from sizing.layout.trained_model import trained_inventory
+from sizing.model.inventory import Inventory, TensorGroup, num_parameters
 from sizing.state import Training
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.training.execution import value_bytes
 
 NUM_GATHERED = 3
@@ -30,9 +32,10 @@ class Gathered(NamedTuple):
 
 
 def gathered_by_fsdp(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> Gathered:
-    """Return what FSDP gathers at one time: 3 w P. P parameters that a rank has of the largest layer, w bytes a value.
+    """Return what FSDP gathers at one time: w (2 P + T), w bytes a value.
 
-    A rank has its part of what tensor and expert ranks cut. Every layer is taken to be a unit of FSDP.
+    P parameters that a rank has of the largest layer, T trained ones, which alone have gradients. A rank has its part
+    of what tensor and expert ranks cut. Every layer is taken to be a unit of FSDP.
     Source: NUM_GATHERED.
 
     >>> from sizing.model.inventory import TensorGroup
@@ -41,7 +44,13 @@ def gathered_by_fsdp(inventory: Inventory, parallelism: Parallelism, *, value_by
     [72, 36]
     """
     text = "FSDP gathers the weights of two layers and the gradients of one at a time"
-    return Gathered(NUM_GATHERED * value_bytes * largest_layer(inventory, parallelism), text)
+    num_gathered = (NUM_GATHERED - 1) * largest_layer(inventory, parallelism)
+    return Gathered(value_bytes * (num_gathered + largest_layer(trained(inventory), parallelism)), text)
+
+
+def trained(inventory: Inventory) -> Inventory:
+    """Select the tensors that are trained, which alone have gradients."""
+    return tuple(group for group in inventory if group.is_trained)
 
 
 def largest_layer(inventory: Inventory, parallelism: Parallelism) -> int:
@@ -82,7 +91,9 @@ def _num_cuts(group: TensorGroup, parallelism: Parallelism) -> int:
 
 
 def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) -> Gathered:
-    """Return what ZeRO 3 gathers at one time: 2 w P, weights and gradients of the largest tensor on a tensor rank.
+    """Return what ZeRO 3 gathers at one time: w (P + T), the largest tensor and gradients of the largest trained one.
+
+    P and T are parameters on a tensor rank, w bytes a value.
 
     Source: DeepSpeed documentation, Memory Requirements, `estimate_zero3_model_states_mem_needs`: 4 bytes for each of
     the largest layer's parameters, where a layer is a module with parameters of its own.
@@ -91,8 +102,11 @@ def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) ->
     >>> gathered_by_zero3((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2, tensor=2).num_bytes
     24
     """
-    largest = max(-(-group.tensor_parameters // min(tensor, group.pieces)) for group in inventory)
-    return Gathered(2 * value_bytes * largest, "ZeRO 3 gathers the weights and gradients of one module at a time")
+    num_gathered = sum(
+        max((-(-group.tensor_parameters // min(tensor, group.pieces)) for group in some), default=0)
+        for some in (inventory, trained(inventory))
+    )
+    return Gathered(value_bytes * num_gathered, "ZeRO 3 gathers the weights and gradients of one module at a time")
 
 
 DEEPSPEED_BUCKET = 500_000_000
@@ -114,38 +128,51 @@ def in_flight_of(
 ) -> InFlight:
     """Return the bytes in flight on a GPU of a stage, as its framework gathers and reduces.
 
-    Source: in_flight_of_fsdp, gathered_by_zero3, DEEPSPEED_BUCKET, dummy_gradient_bytes.
+    `inventory` is that of the model; what of it is trained, and which adapters are, follows from `training`.
+    Source: in_flight_of_fsdp, gathered_by_zero3, DEEPSPEED_BUCKET, dummy_gradient_bytes, dequantised_bytes.
     """
-    w = value_bytes(training)
+    if training.adapters is not None or training.frozen:  # a model of which only a count is known is gathered nowhere
+        inventory = tuple(g for g in trained_inventory(inventory, training) if g.placement != "spread")
+    w, of_base = value_bytes(training), QUANTIZED_BYTES.get(base_dtype(training) or "")
+    matrix = 0.0 if of_base is None else dequantised_bytes(inventory, parallelism, value_bytes=w)
     framework = FRAMEWORKS[training.framework]
     if framework.gradient_exchange == "fused":
         return InFlight(buffers=dummy_gradient_bytes(span, inventory, parallelism, value_bytes=w))
     if framework.gradient_exchange == "buckets":
-        num_trained = sum(group.num_parameters for group in inventory if group.is_trained)
+        num_trained = num_parameters(trained(inventory))
         bucket = w * min(DEEPSPEED_BUCKET, num_trained) if zero_stage_of(parallelism) else 0.0
         if sharding.gathers != "modules":
-            return InFlight(buffers=bucket)
+            return InFlight(layer=matrix, buffers=bucket)
         module = gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor).num_bytes
-        return InFlight(loss=module, layer=module, end=module, buffers=bucket)
+        return InFlight(loss=module, layer=module + matrix, end=module, buffers=bucket)
     if framework.gradient_exchange == "copies" and sharding.gathers == "nothing":
         # torch/nn/parallel/distributed.py: buckets are a copy of the gradients unless gradient_as_bucket_view is set.
-        num_trained = sum(group.num_parameters for group in inventory if group.is_trained)
+        num_trained = num_parameters(trained(inventory))
         each = framework.keeps[training.precision].gradient_bytes
-        return InFlight(buffers=each * num_trained if parallelism.num_replicas > 1 else 0.0)
+        return InFlight(layer=matrix, buffers=each * num_trained if parallelism.num_replicas > 1 else 0.0)
     if sharding.gathers == "layers":
         reduced = framework.keeps[training.precision].gradient_bytes
-        return in_flight_of_fsdp(inventory, parallelism, value_bytes=w, reduced_bytes=reduced)
-    return InFlight()
+        beside = in_flight_of_fsdp(
+            inventory, parallelism, value_bytes=w, reduced_bytes=reduced, frozen_matrix_bytes=of_base
+        )
+        return replace(beside, layer=beside.layer + matrix)
+    return InFlight(layer=matrix)
 
 
 def in_flight_of_fsdp(
-    inventory: Inventory, parallelism: Parallelism, *, value_bytes: int, reduced_bytes: int
+    inventory: Inventory,
+    parallelism: Parallelism,
+    *,
+    value_bytes: int,
+    reduced_bytes: int,
+    frozen_matrix_bytes: float | None = None,
 ) -> InFlight:
     """Return what FSDP2 holds whole, with a rank's R parameters outside the layers and P in the largest layer.
 
     At the loss w (R + P): the root is not resharded after the forward pass, nor the last layer. In a layer's backward
     pass w (R + 2 P) weights, as the next layer is fetched meanwhile, w (R + P) gradients and r P of what is reduced.
-    After it (2 w + r) R. w bytes a value, r a value that is reduced.
+    After it (2 w + r) R. w bytes a value, r a value that is reduced. Only trained parameters have gradients, and frozen
+    matrices of layers are gathered as they are kept, if in `frozen_matrix_bytes` a value.
     Source: PyTorch, torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _lazy_init; _fsdp_param_group.py,
     post_backward; _fsdp_collectives.py, foreach_reduce.
 
@@ -155,12 +182,39 @@ def in_flight_of_fsdp(
     InFlight(loss=44.0, layer=160.0, end=80.0, buffers=0.0)
     """
     w, r = value_bytes, reduced_bytes
-    root, layer = outside_layers(inventory, parallelism), largest_layer(inventory, parallelism)
+    with_gradients = trained(inventory)
+    root, layer = (float(w * count(inventory, parallelism)) for count in (outside_layers, largest_layer))
+    if frozen_matrix_bytes is not None:
+        layer -= (w - frozen_matrix_bytes) * largest_layer(frozen_matrices(inventory), parallelism)
+    trained_root, trained_layer = (count(with_gradients, parallelism) for count in (outside_layers, largest_layer))
     return InFlight(
-        loss=float(w * (root + layer)),
-        layer=float(w * (root + 2 * layer) + w * (root + layer) + r * layer),
-        end=float((2 * w + r) * root),
+        loss=float(root + layer),
+        layer=float(root + 2 * layer + w * (trained_root + trained_layer) + r * trained_layer),
+        end=float(root + (w + r) * trained_root),
     )
+
+
+def frozen_matrices(inventory: Inventory) -> Inventory:
+    """Select the matrices of layers that are not trained, which alone are quantised."""
+    return tuple(group for group in inventory if group.is_hidden_matrix and not group.is_trained)
+
+
+def dequantised_bytes(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> float:
+    """Return the bytes of the one quantised matrix that a product needs in 16 bits, the largest: w P.
+
+    Source: bitsandbytes 0.50, autograd/_functions.py, MatMul4Bit, which dequantises the weight for each product.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> base = TensorGroup("ffn.up", (8, 4), 8, layers=range(3), is_trained=False)
+    >>> dequantised_bytes((base,), Parallelism(), value_bytes=2)
+    64.0
+    """
+    sizes = (
+        group.tensor_parameters
+        / min(group.pieces, parallelism.expert_tensor_degree if group.experts else parallelism.tensor)
+        for group in frozen_matrices(inventory)
+    )
+    return value_bytes * max(sizes, default=0.0)
 
 
 def dummy_gradient_bytes(span: StageSpan, inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> float:

@@ -19,9 +19,10 @@ from sizing.layout.sharding import (
     has_distributed_optimizer,
     zero_stage_of,
 )
-from sizing.state import Training
+from sizing.state import StatePart, Training
 from sizing.state.offload import Offload, Place
 from sizing.state.saved_state import PartName
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.state.training import FrameworkName
 from sizing.training.execution import value_bytes
 from sizing.training.time.links import HostTraffic
@@ -152,10 +153,42 @@ def _check_zero_stage(offload: Offload, stage: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class FrozenBytes:
+    """Bytes per parameter of frozen weights: of matrices of layers, of others, and of the matrices' scales.
+
+    Every rank has all scales: bitsandbytes keeps them beside the parameter, and FSDP and ZeRO 3 divide parameters alone
+    (bitsandbytes 0.50, nn/modules.py, fix_4bit_weight_quant_state_from_module).
+    """
+
+    matrix: float
+    other: float
+    scales: float = 0.0
+
+    @classmethod
+    def of(cls, weights: StatePart) -> FrozenBytes:
+        """Return the bytes of frozen weights that a rank keeps as a part of the state says."""
+        kept = weights.of_frozen
+        matrix, other = (
+            kept.tensor_bytes(_LARGE, role=role) / math.prod(_LARGE) for role in ("hidden-matrix", "embedding")
+        )
+        values = QUANTIZED_BYTES.get(kept.dtype, matrix)
+        return cls(values, other, matrix - values)
+
+    def times(self, fraction: float) -> FrozenBytes:
+        """Return the bytes of a share of these weights."""
+        return FrozenBytes(self.matrix * fraction, self.other * fraction, self.scales * fraction)
+
+
+_LARGE = (4096, 4096)
+"""Shape so large that rows and columns do not count."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateRule:
     """Bytes per parameter of each part of the state, and the number of ranks that divide it.
 
-    `gathered`: bytes per parameter of the weights that a stage keeps whole beside their shard.
+    `weights`: of trained ones, and of `frozen` ones where these have none of their own. `gathered`: bytes per parameter
+    of the weights that a stage keeps whole beside their shard.
     """
 
     weights: float
@@ -163,13 +196,15 @@ class StateRule:
     optimizer: float
     sharding: Sharding
     gathered: float = 0.0
+    frozen: FrozenBytes | None = None
 
     @classmethod
     def of(cls, training: Training, sharding: Sharding) -> StateRule:
         """Return the rule of a framework for this training and sharding."""
-        shape = (4096, 4096)  # large enough that rows and columns do not count
         parts = resident_parts(training, copies_fp32_weights=sharding.copies_fp32_weights)
-        per_parameter = {part.name: part.tensor_bytes(shape, role="hidden-matrix") / math.prod(shape) for part in parts}
+        per_parameter = {
+            part.name: part.tensor_bytes(_LARGE, role="hidden-matrix") / math.prod(_LARGE) for part in parts
+        }
         weights = per_parameter["weights"]
         gradients = FRAMEWORKS[training.framework].keeps[training.precision]
         return cls(
@@ -178,6 +213,7 @@ class StateRule:
             optimizer=sum(per_parameter.values()) - weights + gradients.optimizer_gradient_bytes,
             sharding=sharding,
             gathered=value_bytes(training) if sharding.gathers == "stages" else 0.0,
+            frozen=next((FrozenBytes.of(part) for part in parts if part.frozen_dtype is not None), None),
         )
 
     def kept(self, share: OnGpu) -> StateRule:
@@ -187,6 +223,7 @@ class StateRule:
             weights=self.weights * share.weights,
             gradients=self.gradients * share.gradients,
             optimizer=self.optimizer * share.optimizer,
+            frozen=self.frozen and self.frozen.times(share.weights),
         )
 
     def rank_bytes(self, dense: Content, expert: Content) -> float:
@@ -205,10 +242,15 @@ class StateRule:
 
     def _bytes(self, content: Content, *, weights: int, gradients: int, optimizer: int) -> float:
         """Return the bytes of a rank's content, each part divided over its number of ranks."""
+        frozen, num_matrix = self.frozen or FrozenBytes(self.weights, self.weights), content.frozen_matrix_parameters
+        num_other = content.parameters - content.trained_parameters - num_matrix
+        all_weights = content.trained_parameters * self.weights + num_matrix * frozen.matrix + num_other * frozen.other
         return (
             content.trained_parameters * self.optimizer / optimizer
             + content.trained_parameters * self.gradients / gradients
-            + content.parameters * (self.weights / weights + self.gathered)
+            + all_weights / weights
+            + num_matrix * frozen.scales
+            + content.parameters * self.gathered
         )
 
 
@@ -244,7 +286,7 @@ def host_traffic(
     share_off_gpu, has_weights = 1.0 - share.optimizer, offload.weights != "none"
 
     def max_rank_bytes(*, weights: float = 0.0, optimizer: float = 0.0) -> float:
-        per_parameter = StateRule(weights=weights, gradients=0.0, optimizer=optimizer, sharding=rule.sharding)
+        per_parameter = StateRule(weights, 0.0, optimizer, rule.sharding, frozen=rule.frozen if weights else None)
         return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)
 
     state = max_rank_bytes(optimizer=rule.optimizer * share_off_gpu)
@@ -291,10 +333,11 @@ def state_bytes_off_gpu(
     offload, share = training.offload, on_gpu(training, parallelism)
     if offload is None:
         return 0.0
-    weights = rule.weights * (1 - share.weights) if offload.weights == place else 0.0
+    is_off_gpu = (1.0 - share.weights) * (offload.weights == place)
     optimizer = 0.0
     if offload.optimizer == place:
         gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
         optimizer = (rule.optimizer + gradients) * (1 - share.optimizer)
-    per_parameter = StateRule(weights=weights, gradients=0.0, optimizer=optimizer, sharding=rule.sharding)
+    frozen = rule.frozen and rule.frozen.times(is_off_gpu)
+    per_parameter = StateRule(rule.weights * is_off_gpu, 0.0, optimizer, rule.sharding, frozen=frozen)
     return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)

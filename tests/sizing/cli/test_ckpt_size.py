@@ -126,6 +126,7 @@ VALUES = {
     "--keep-free": "0.5",
     "--ema": "fp32",
     "--frozen": "attention",
+    "--base-dtype": "int8",
     "--layers-per-stage": ", ".join("1" * 16),
 }
 """Where 1 is no value that the flag takes."""
@@ -147,7 +148,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "training.offload.": {"training": {"framework": "deepspeed", "sequence_length": 1024, "micro_batch_size": 1}},
     "checkpoint.reduction.delta.": {"checkpoint": {"reduction": {"delta": {"fraction": 0.2, "full_every": 4}}}},
     "checkpoint.reduction.partial_experts.": {"checkpoint": {"reduction": {"partial_experts": {"num_per_save": 1}}}},
-    "training.adapters.": {"training": {"adapters": {"rank": 16, "tensors": ["attention.query"]}}},
+    "training.adapters.": {"training": {"adapters": {"rank": 16, "tensors": ["attention.query"], "base_dtype": "nf4"}}},
     "reliability.s": {"reliability": {"mtbf_seconds": 3600, "strategy": "peers", "step_seconds": 6}},
     "checkpoint.export.": {"checkpoint": {"export": {"every": 2}}},
     "training.reinforcement.publication.": {
@@ -167,7 +168,9 @@ def document_for(flag: Flag) -> dict[str, Any]:
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
-    text = VALUES.get(flag.name, next((text for unit, text in ONE_OF.items() if flag.field.endswith(unit)), "1"))
+    text = flag.sets or VALUES.get(
+        flag.name, next((text for unit, text in ONE_OF.items() if flag.field.endswith(unit)), "1")
+    )
     model = document_for(flag)
     if flag.name in ("--restart", "--relaunch", "--detection", "--repair"):
         model["reliability"] = {"mtbf_seconds": 3600}
@@ -184,6 +187,20 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     if isinstance(owner, tuple):
         owner = ", ".join(str(kind) if isinstance(kind, str | int) else f"{kind.count} x {kind.node}" for kind in owner)
     assert getattr(owner, "text", owner) == text or float(owner) == float(re.sub(r"[A-Za-z/ ]+$", "", text))
+
+
+def test_a_base_in_4_or_8_bits_has_flags_without_a_value() -> None:
+    lora = ("--model", "gpt2", "--framework", "fsdp2", "--lora-rank", "8", "--save-base", "yes")
+    for flag, dtype in (("--load-in-4bit", "nf4"), ("--load-in-8bit", "int8")):
+        scenario = ckpt_size(*lora, flag, "--print").stdout
+        assert f"base_dtype: {dtype}\n" in scenario
+    both = ckpt_size(*lora, "--load-in-4bit", "--base-dtype", "int8")
+    assert both.returncode == 2
+    assert "--base-dtype sets the same field as --load-in-4bit: give one of them" in both.stderr
+    doubled = ckpt_size(*lora, "--load-in-8bit", "--double-quant", "yes")
+    assert "has --double-quant with --base-dtype int8: give --base-dtype nf4 or fp4" in doubled.stderr
+    without = ckpt_size("--model", "gpt2", "--load-in-4bit")
+    assert "--lora-rank is required: add it" in without.stderr
 
 
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.example], ids=lambda flag: flag.name)

@@ -152,6 +152,8 @@ FILES: dict[str, tuple[tuple[str, ...], int | None, dict[str, Any], set[str]]] =
         None,
         {
             "training.adapters.rank": 128,
+            "training.adapters.base_dtype": "nf4",
+            "training.adapters.double_quant": False,
             "training.adapters.save_base": False,
             "training.adapters.tensors": [
                 *("attention.key", "attention.output", "attention.query", "attention.value"),
@@ -342,6 +344,8 @@ FILES: dict[str, tuple[tuple[str, ...], int | None, dict[str, Any], set[str]]] =
         1,
         {
             "training.adapters.rank": 8,
+            "training.adapters.base_dtype": "nf4",
+            "training.adapters.double_quant": True,
             "training.adapters.tensors": ["attention", "ffn"],
             "training.precision": "bf16-mixed",
             "training.framework": "transformers",
@@ -486,6 +490,31 @@ def test_a_file_becomes_the_fields_that_it_gives(
     report = import_texts(*texts, num_gpus=num_gpus)
     assert fields_of(report, expected) == expected
     assert {each.field for each in report.needed} - {"storage.preset", "training.step_seconds"} == asked
+
+
+_AXOLOTL = {"base_model": "NousResearch/Meta-Llama-3-8B", "adapter": "qlora", "lora_r": 16, "lora_target_linear": True}
+_FACTORY = {"model_name_or_path": "Qwen/Qwen3-4B-Instruct-2507", "stage": "sft", "finetuning_type": "lora"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "dtype", "double"),
+    [
+        ({**_AXOLOTL, "load_in_4bit": True, "bf16": "auto"}, "nf4", True),
+        ({**_AXOLOTL, "load_in_8bit": True, "bf16": "auto"}, "int8", None),
+        ({**_AXOLOTL, "load_in_8bit": False, "bf16": "auto"}, None, None),
+        ({**_FACTORY, "quantization_bit": 4, "quantization_type": "fp4", "double_quantization": False}, "fp4", False),
+        ({**_FACTORY, "quantization_bit": 8}, "int8", None),
+        ({**_FACTORY, "quantization_bit": 3}, None, None),
+    ],
+)
+def test_a_base_in_4_or_8_bits_becomes_its_dtype(
+    settings: dict[str, Any], dtype: str | None, double: bool | None
+) -> None:
+    report = import_texts(yaml.safe_dump(settings), num_gpus=8, name="train.yaml")
+    names = ("training.adapters.base_dtype", "training.adapters.double_quant")
+    assert tuple(fields_of(report, names).values()) == (dtype, double)
+    is_told = any(row.setting == "quantization_bit" for row in report.not_understood)
+    assert is_told is (settings.get("quantization_bit") == 3)
 
 
 def test_a_model_with_experts_has_its_adapters_asked_for() -> None:

@@ -233,6 +233,7 @@ BASES: list[dict[str, Any]] = [
     {"model": {"preset": "gpt2"}},
     {"model": {"num_parameters": "1T", "num_active_parameters": "64B", "num_experts": 384}},
     {"model": {"preset": "gpt2"}, "training": {"adapters": {"rank": 8}}},
+    {"model": {"preset": "gpt2"}, "training": {"adapters": {"rank": 8, "base_dtype": "nf4"}}},
     {"model": {"preset": "gpt2"}, "training": {"reinforcement": {"publication": {"interval_seconds": 60}}}},
     {
         "model": {

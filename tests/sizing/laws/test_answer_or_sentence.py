@@ -21,6 +21,10 @@ def _partly_trained(seed: int) -> dict[str, Any]:
     training["frozen"] = dice.sample(_NAMES, k=dice.randint(0, 4))
     if dice.random() < 0.7:
         training["adapters"] = {"rank": dice.choice((1, 16)), "save_base": dice.random() < 0.3}
+        if dice.random() < 0.5:
+            training["adapters"]["base_dtype"] = dice.choice(
+                ("nf4", "fp4", "int8", "fp8-block", "mxfp4", "bf16", "fp32")
+            )
         if dice.random() < 0.4:
             training["adapters"]["tensors"] = dice.sample(_NAMES, k=2)
     if dice.random() < 0.2:

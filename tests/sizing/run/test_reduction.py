@@ -8,9 +8,11 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.questions.registry import SWEEP
 from sizing.report import SizingReport, answer
+from sizing.run.reduction import Compression, fraction_of
 from sizing.run.reduction_effect import ReductionEffect, mean_age_of_experts
 from sizing.run.workload import Chain
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.state import StatePart
 from tests.sizing.run.scenarios import ASYNC, NVME, document, report, tiered, write_of
 
 WHOLE = 13_800_000_000_000
@@ -314,3 +316,9 @@ def test_the_goodput_of_a_chain_is_that_of_a_walk_over_its_saves() -> None:
             wall += again
         wall += restores[last]
     assert found.shares.useful_fraction == pytest.approx(useful / wall, rel=0.005)
+
+
+@pytest.mark.parametrize(("frozen_dtype", "is_less"), [(None, True), ("bf16", True), ("nf4", False)])
+def test_values_of_4_bits_are_taken_to_be_random(frozen_dtype: Any, is_less: bool) -> None:
+    weights = StatePart("weights", "fp32", is_kept_of_frozen=True, frozen_dtype=frozen_dtype)
+    assert (fraction_of(weights, Compression()) < 1) is is_less
