@@ -185,8 +185,8 @@ def test_the_names_of_other_tools_lead_to_flags_that_there_are_and_hide_none() -
         ("layouts --model gpt2 --gpus 8 --headroom 2", "--headroom must be at most 0.9, got '2'"),
         ("simulate --model gpt2 --mtbf 9h --lasting soon", "--lasting is not a duration, got 'soon'"),
         ("require --model gpt2 --recovery x", "--recovery is not a duration, got 'x'"),
+        ("--model gpt2 --storage lustre", "named lustre: of a storage system by its name give --write-bandwidth"),
         (
-            ("--model gpt2 --storage lustre", "named lustre: of a storage system by its name give --write-bandwidth"),
             "manifest --model gpt2 --optimizer adan",
             "--optimizer must be a known name, got 'adan': the nearest, adam, keeps 8 bytes of each value; choose",
         ),
