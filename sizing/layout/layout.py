@@ -246,6 +246,7 @@ def _save(inputs: _SaveInputs) -> RankContents:
             inputs.parallelism,
             saved_as=inputs.saved_as,
             totals=totals,
+            files_per_rank=inputs.files_per_rank,
             observed_bytes=inputs.observed_bytes,
         ),
         dense_bytes=totals.dense_bytes,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
+    METADATA,
     SCHEDULER_AND_DATA_BYTES,
     Metadata,
     container_bytes,
@@ -24,9 +25,6 @@ from sizing.state import StatePart
 from sizing.state.saved_state import PartName, SavedDtype
 from sizing.strict_model import StrictModel
 from sizing.units import decimal_bytes_text
-
-METADATA = ".metadata"
-"""File of a distributed checkpoint that says where each shard is."""
 
 
 class PartSize(StrictModel):
@@ -77,7 +75,14 @@ class CheckpointSize(StrictModel):
         description="Bytes of state per parameter: logical_bytes over the parameters of the model and of a critic. "
         "Frozen models that are saved beside them are not counted. 14 for mixed precision with Adam in Megatron."
     )
-    num_files: int = Field(description="Files of one checkpoint, empty ones of ZeRO-3 too; .metadata is not counted.")
+    num_files: int = Field(
+        description="Files of one checkpoint, empty ones of ZeRO-3 and small_files too. What a trainer writes beside "
+        "them (tokenizer, its own state and arguments) is not counted."
+    )
+    small_files: list[str] = Field(
+        description="Files without tensors that rank 0 writes beside those of all ranks, such as .metadata. Writing "
+        "them is part of the planning time of a save, not of the time for files."
+    )
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
     small_state_bytes: dict[str, int] = Field(
         description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "
@@ -90,6 +95,11 @@ class CheckpointSize(StrictModel):
         description="Tensors that the files hold more than once, and how often."
     )
 
+    @property
+    def num_rank_files(self) -> int:
+        """Files that the ranks write together, without the small ones of rank 0."""
+        return self.num_files - len(self.small_files)
+
 
 def size_of(
     inventory: Inventory,
@@ -98,6 +108,7 @@ def size_of(
     *,
     saved_as: CheckpointFormat,
     totals: FileTotals,
+    files_per_rank: int,
     observed_bytes: int | None,
 ) -> CheckpointSize:
     """Compute the `checkpoint` block from an inventory and the totals of its files."""
@@ -110,6 +121,7 @@ def size_of(
         else min(sum(group_bytes(group, part) for group in inventory), part_totals[part.name])
         for part in parts
     }
+    small_files = list(saved_as.small_files(files_per_rank=files_per_rank))
     total, logical_total = sum(part_totals.values()), sum(logical.values())
     return CheckpointSize(
         format=saved_as.name,
@@ -120,7 +132,8 @@ def size_of(
         observed_over_logical=observed_bytes / logical_total if observed_bytes else None,
         written_bytes=observed_bytes or total,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=totals.num_files,
+        num_files=totals.num_files + len(small_files),
+        small_files=small_files,
         container_bytes=container_bytes(saved_as.container, num_files=totals.num_files, num_tensors=totals.num_tensors),
         small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals),
         parts={

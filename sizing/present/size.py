@@ -32,6 +32,8 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
         bytes_text(sum(others.values())),
         f"{percent_text(sum(others.values()) / size.total_bytes)} of the total: {', '.join(others)}",
     )
+    if size.small_files:
+        yield Row("small files", str(len(size.small_files)), f"of the files, by rank 0: {', '.join(size.small_files)}")
     if size.observed_bytes is not None:
         yield Row(
             "observed",

@@ -1,7 +1,7 @@
 """The interface of a checkpoint format, and answers that most formats share.
 
 A format is one object in one module of this folder: its facts are fields, its rules are methods. They have no defaults,
-so that a format that leaves one out does not type-check, except `saving`, `refused_degrees`,
+so that a format that leaves one out does not type-check, except `saving`, `refused_degrees`, `small_files`,
 `num_files_with_optimizer`, `sharding`, `host_loading` and `stages_always`, which are alike in most formats.
 `registry.py` lists the objects; no other module knows their names.
 """
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from sizing.errors import InvalidInput
 from sizing.frameworks.framework import OptimizerSharding
-from sizing.layout.containers import OF_DCP, WITH_PLANS, ContainerOverhead, Metadata
+from sizing.layout.containers import METADATA, OF_DCP, WITH_PLANS, ContainerOverhead, Metadata
 from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, SavingRank, WriterClass
 from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import Shards
@@ -317,6 +317,10 @@ class CheckpointFormat(ABC):
     def refused_degrees(self, parallelism: Parallelism) -> InvalidInput | None:
         """Return the error for degrees that fit the model but not the files; None in most formats."""
         return None
+
+    def small_files(self, *, files_per_rank: int) -> tuple[str, ...]:
+        """Return the names of the files without tensors that rank 0 writes; only `.metadata` in most formats."""
+        return (METADATA,) if self.planning else ()
 
     def num_files_with_optimizer(self, parallelism: Parallelism) -> int:
         """Count the files that have a model-parallel rank's optimizer, 1 in most formats."""
