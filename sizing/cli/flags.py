@@ -138,6 +138,7 @@ FLAGS = (
     Flag("--save-only-model", "training.saved_state.weights_alone", "YES/NO", "yes"),
     Flag("--ema", "training.saved_state.ema", "DTYPE", "fp32"),
     Flag("--frozen", "training.frozen", "NAME,...", "attention,ffn"),
+    Flag("--trained-parameters", "training.trained_parameters", "COUNT", "20M"),
     Flag("--mode", "checkpoint.mode", "NAME", is_common=True),
     Flag("--format", "checkpoint.format", "NAME"),
     Flag("--files-per-rank", "checkpoint.files_per_rank"),
