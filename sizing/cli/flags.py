@@ -159,6 +159,7 @@ FLAGS = (
     Flag("--export-every", "checkpoint.export.every", "N", "10"),
     Flag("--export-dtype", "checkpoint.export.dtype", "NAME"),
     Flag("--export-by", "checkpoint.export.written_by", "NAME"),
+    Flag("--stored-fraction", "checkpoint.stored_fraction", "FRACTION", "0.92"),
     Flag("--observed-bytes", "checkpoint.observed_bytes", "SIZE", "13.8TB"),
     Flag("--observed-write-bandwidth", "checkpoint.observed_write_bytes_per_second", "RATE", "273GB/s"),
     Flag("--storage-preset", "storage.preset", "NAME", "local-nvme-raid0-8x-gen5", alone=True, is_common=True),

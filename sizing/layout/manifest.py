@@ -14,7 +14,7 @@ from sizing.layout.formats.base import RankShare
 from sizing.layout.holders import Shard
 from sizing.layout.layout import CheckpointLayout
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.ranks import observed_over_predicted, scaled_bytes
+from sizing.layout.ranks import scaled_bytes, written_over_total
 from sizing.layout.size import CheckpointSize
 from sizing.layout.stages import share
 from sizing.state import StatePart
@@ -39,7 +39,7 @@ def manifest(
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    scale = observed_over_predicted(checkpoint_layout.size)
+    scale = written_over_total(checkpoint_layout.size)
     for saving in saving_ranks(checkpoint_layout.writers, parallelism, gpus_per_node=gpus_per_node):
         for file in saving.writer.files:
             for number in range(file.count):

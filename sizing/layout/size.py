@@ -69,7 +69,7 @@ class CheckpointSize(StrictModel):
     )
     written_bytes: int = Field(
         description="Bytes that times and rates are computed from, before any checkpoint.reduction: observed_bytes "
-        "when given, else total_bytes."
+        "when given, else total_bytes x stored_fraction."
     )
     bytes_per_parameter: float = Field(
         description="Bytes of state per parameter: logical_bytes over the parameters of the model and of a critic. "
@@ -88,6 +88,9 @@ class CheckpointSize(StrictModel):
         description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "
         ".metadata), not part of total_bytes."
     )
+    stored_fraction: float = Field(
+        description="Fraction of total_bytes that the format's own compression leaves, as in Orbax; 1 in others."
+    )
     parts: dict[PartName, PartSize] = Field(
         description="Size of each saved part: weights, master copy, moments, EMA, errors of gradients."
     )
@@ -100,6 +103,11 @@ class CheckpointSize(StrictModel):
         """Files that the ranks write together, without the small ones of rank 0."""
         return self.num_files - len(self.small_files)
 
+    @property
+    def copied_over_written(self) -> float:
+        """Bytes in memory over those in the files; 1 where these were measured, as nobody measured the others."""
+        return 1.0 if self.observed_bytes else self.total_bytes / self.written_bytes
+
 
 def size_of(
     inventory: Inventory,
@@ -110,6 +118,7 @@ def size_of(
     totals: FileTotals,
     files_per_rank: int,
     observed_bytes: int | None,
+    stored_fraction: float,
 ) -> CheckpointSize:
     """Compute the `checkpoint` block from an inventory and the totals of its files."""
     num_parameters = sum(group.num_parameters for group in inventory if group.name != FROZEN_MODELS)
@@ -130,7 +139,8 @@ def size_of(
         total_bytes=total,
         observed_bytes=observed_bytes,
         observed_over_logical=observed_bytes / logical_total if observed_bytes else None,
-        written_bytes=observed_bytes or total,
+        written_bytes=observed_bytes or round(total * stored_fraction),
+        stored_fraction=stored_fraction,
         bytes_per_parameter=logical_total / num_parameters,
         num_files=totals.num_files + len(small_files),
         small_files=small_files,
@@ -158,7 +168,7 @@ def size_warnings(size: CheckpointSize) -> Iterator[str]:
     """Warn if a measured size does not fit the scenario: weights only, another model or another precision."""
     if size.observed_bytes is None:
         return
-    ratio, (low, high) = size.observed_bytes / size.total_bytes, LIKE_PREDICTED
+    ratio, (low, high) = size.observed_bytes / (size.total_bytes * size.stored_fraction), LIKE_PREDICTED
     if not low <= ratio <= high:
         yield (
             f"checkpoint.observed_bytes is {ratio:.3g} x the {decimal_bytes_text(size.total_bytes)} that this scenario "

@@ -193,6 +193,7 @@ def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *
         num_nodes,
         size.num_rank_files,
         num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
+        copied_over_written=size.copied_over_written,
         metadata_bytes=metadata_bytes,
         planning_seconds_per_rank=planned_seconds,
         stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,

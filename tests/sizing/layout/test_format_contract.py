@@ -36,7 +36,7 @@ from sizing.state.saved_state import PartName
 from sizing.state.training import FrameworkName
 from tests.examples import examples
 from tests.sizing.layout.toy_format import STAGE_FILES
-from tests.sizing.layout.worlds import degrees, document, documents
+from tests.sizing.layout.worlds import degrees, document, documents, whole
 
 TESTED = (*FORMATS.values(), STAGE_FILES)
 each_format = pytest.mark.parametrize("saved_as", TESTED, ids=lambda each: each.name)
@@ -236,6 +236,7 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
         "training": {"distributed_optimizer": True},
         "checkpoint": {"optimizer_sharding": "fully-reshardable"},
     },
+    "stored_fraction": {"checkpoint": {"stored_fraction": 0.5}},
 }
 
 
@@ -309,7 +310,7 @@ def test_a_format_says_in_words_what_its_files_its_writers_and_its_source_are(sa
 def restored(
     saved_as: CheckpointFormat, framework: FrameworkName, saved: dict[str, Any], into: dict[str, Any]
 ) -> dict[str, Any]:
-    return document(saved_as, framework, saved, checkpoint={"format": saved_as.name, "restore_parallelism": into})
+    return document(saved_as, framework, saved, checkpoint=whole(saved_as) | {"restore_parallelism": into})
 
 
 def refused(question: dict[str, Any], sentence: str) -> None:
