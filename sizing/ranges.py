@@ -95,6 +95,7 @@ class PlausibleChoice(StrictModel):
     among: tuple[JsonValue, ...] = Field(
         (), description="Values that are plausible. Default: every value that the field may have."
     )
+    of_assumed: bool = Field(False, description="Whether the values are fractions of what is assumed.")
     source: str = Field(description="Where these values were read, or why they are plausible.")
 
     @property

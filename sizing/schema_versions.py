@@ -95,6 +95,12 @@ def _language_model_alone(document: Document) -> bool | None:
     return True if has_parts or known_spelling(preset, _OF_SEVERAL_PARTS) else None
 
 
+def _uncompressed(document: Document) -> float | None:
+    """Return 1 for Orbax, whose own compression was once not counted."""
+    framework = str((_block(document, "training") or {}).get("framework"))
+    return 1.0 if known_spelling(framework, ("maxtext",)) else None
+
+
 def _all_of_attention(document: Document) -> list[str] | None:
     """Return the matrices that once had adapters by default: all of attention, but in models of a state space alone."""
     config = (_block(document, "model") or {}).get("huggingface_config")
@@ -125,6 +131,7 @@ FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
         FormerDefault("training.adapters.tensors", _all_of_attention),
         FormerDefault("training.adapters.base_dtype", _base_as_trained),
         FormerDefault("reliability.detection_seconds", _midpoint_of_detection),
+        FormerDefault("checkpoint.stored_fraction", _uncompressed),
     ),
 }
 """The defaults that a version was the last to have."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from sizing.cluster import ResolvedNode
@@ -15,7 +16,7 @@ from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.layout import CheckpointLayout, Parallelism, lay_out
 from sizing.layout.formats import check_resharding
-from sizing.layout.manifest import ManifestRow, SavedByRank, manifest, saved_by_rank
+from sizing.layout.manifest import ManifestRow, SavedByRank, manifest, saved_by_rank, small_file_rows
 from sizing.layout.size import weights_bytes
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import ResolvedModel
@@ -132,12 +133,17 @@ def layout_text(scenario: Scenario) -> str:
 
 
 def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
-    """Yield every file of the scenario's checkpoint by name.
+    """Yield the files that the ranks of the scenario's checkpoint write, by name.
 
     Raises InvalidInput as `report.answer` does, and for worlds of more than 100,000 ranks.
     """
     layout = size_layout(scenario)
     return manifest(layout.checkpoint_layout, scenario.parallelism, gpus_per_node=layout.node.spec.gpus_per_node)
+
+
+def every_file_of(scenario: Scenario) -> Iterator[ManifestRow]:
+    """Yield the files of `manifest_of`, and the small ones after them."""
+    return chain(manifest_of(scenario), small_file_rows(size_layout(scenario).checkpoint_layout.size))
 
 
 def saved_by_rank_of(scenario: Scenario) -> SavedByRank:

@@ -51,6 +51,8 @@ def optimizer_of(containers: Iterable[Container], moments: Collection[StoredTens
     name = next((name for every, some, name in _STATISTICS if every <= kept <= every | some), None)
     if name == "adam" and _are_unequal(moments):
         return None
+    if name == "adagrad" and all(tensor.shape[1:] == (1,) for tensor in moments):
+        return "rowwise-adagrad"  # as TorchRec keeps the sums of rows, in a column
     if "state1" in kept and name is not None and any(tensor.dtype == "uint8" for tensor in moments):
         return _QUANTISED[name]
     if moments:

@@ -92,8 +92,14 @@ def _vary(scenario: Scenario, others: Iterable[tuple[str, JsonValue]]) -> Iterat
             continue
 
 
-def values_of(choice: PlausibleChoice) -> tuple[JsonValue, ...]:
-    """Return the plausible values of a choice."""
+def values_of(choice: PlausibleChoice, assumed: JsonValue = None) -> tuple[JsonValue, ...]:
+    """Return the plausible values of a choice, some beside what is assumed.
+
+    >>> values_of(PlausibleChoice(field="a", among=(0.5, 1.5), of_assumed=True, source="b"), 0.4)
+    (0.2, 0.6)
+    """
+    if choice.of_assumed and isinstance(assumed, float):
+        return tuple(float(f"{assumed * each:.3g}") for each in choice.among if isinstance(each, int | float))
     return choice.among or tuple(choices_of(field_at(choice.field).annotation))
 
 

@@ -146,7 +146,10 @@ def _group_rows(key: _VariationKey) -> tuple[Group, ...]:
     scenario, layout = key.scenario, key.layout
     choices = choices_among(key.choices) if len(layout.checkpoint_layout.holders) <= MAX_KINDS_OF_RANKS else []
     others = (
-        (choice.field, value) for choice in choices for value in values_of(choice) if value != key.assumed[choice.field]
+        (choice.field, value)
+        for choice in choices
+        for value in values_of(choice, key.assumed[choice.field])
+        if value != key.assumed[choice.field]
     )
     alternatives = alternatives_of(scenario, layout, others, progress=key.progress)
     return tuple(groups_of(scenario.checkpoint, layout.workload, key.numbers, alternatives))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+METADATA = ".metadata"
+"""File of a distributed checkpoint that says where each shard is."""
+
 ContainerName = Literal["torch-zip", "torch-zip-aligned", "distcp", "safetensors", "ocdbt"]
 
 

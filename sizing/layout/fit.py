@@ -10,7 +10,7 @@ from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout.chunks import CountedEnds, LayerSplit, SpreadLayers
-from sizing.layout.parallelism import Parallelism, layers_text
+from sizing.layout.parallelism import Parallelism, layers_text, nearest_divisors_text
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
 from sizing.model.inventory import Inventory, with_heads_cut
@@ -134,7 +134,7 @@ def _check_parts(tensor: int, inventory: Inventory) -> None:
                 "parallelism.tensor",
                 f"must divide the parts of {group.name}, {group.pieces}, or be a multiple of them",
                 value=tensor,
-                remedy=f"the nearest valid degrees are {_nearest_divisors(group.pieces, tensor)}",
+                remedy=nearest_divisors_text(group.pieces, tensor),
             )
 
 
@@ -151,7 +151,7 @@ def _check_heads(tensor: int, a: Architecture) -> None:
             "parallelism.tensor",
             f"must divide num_kv_heads {a.kv_heads} or be a multiple of it",
             value=tensor,
-            remedy=f"the nearest valid degrees are {_nearest_divisors(a.kv_heads, tensor)}",
+            remedy=nearest_divisors_text(a.kv_heads, tensor),
         )
 
 
@@ -244,18 +244,18 @@ def _units_text(num_layers: int, counted: CountedEnds) -> str:
 
 def _equal_chunks_remedy(p: Parallelism, num_layers: int, counted: CountedEnds) -> str:
     """Say how to make the chunks equal: other units that count as layers, else other degrees."""
-    both = "embedding_counts_as_layer and loss_counts_as_layer"
-    others = {0: f"set neither {both}", 1: f"set one of {both}", 2: f"set {both}"}
+    ends = "embedding_counts_as_layer", "loss_counts_as_layer"
+    both = " and ".join(ends)
+    others = {0: f"set neither {' nor '.join(ends)}", 1: f"set one of {both}", 2: f"set {both}"}
     for extra, remedy in others.items():
         if extra != sum(counted) and (num_layers + extra) % p.num_model_chunks == 0:
             return remedy
     num_units = num_layers + sum(counted)
     if num_units % p.pipeline == 0:
-        nearest = _nearest_divisors(num_units // p.pipeline, p.virtual_pipeline)
-        return f"the nearest valid degrees are {nearest}"
+        return nearest_divisors_text(num_units // p.pipeline, p.virtual_pipeline)
     if (num_layers + len(CountedEnds._fields)) % p.pipeline == 0:
-        nearest = _nearest_divisors((num_layers + len(CountedEnds._fields)) // p.pipeline, p.virtual_pipeline)
-        return f"with {both} the nearest valid degrees are {nearest}"
+        num_counted = num_layers + len(CountedEnds._fields)
+        return f"with {both} {nearest_divisors_text(num_counted // p.pipeline, p.virtual_pipeline)}"
     return f"give the layers of each chunk: layers_per_stage {layers_text(_nearly_even_chunks(p, num_layers))}"
 
 
@@ -281,11 +281,5 @@ def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidIn
         f"parallelism.{field}",
         f"must divide {name} {size}",
         value=degree,
-        remedy=f"the nearest valid degrees are {_nearest_divisors(size, degree)}",
+        remedy=nearest_divisors_text(size, degree),
     )
-
-
-def _nearest_divisors(size: int, wanted: int) -> str:
-    divisors = [n for n in range(1, min(size, 2 * wanted) + 1) if size % n == 0]
-    nearest = sorted(divisors, key=lambda n: abs(n - wanted))[:2]
-    return " and ".join(str(n) for n in sorted(nearest))

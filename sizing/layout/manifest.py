@@ -14,7 +14,8 @@ from sizing.layout.formats.base import RankShare
 from sizing.layout.holders import Shard
 from sizing.layout.layout import CheckpointLayout
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.ranks import observed_over_predicted, scaled_bytes
+from sizing.layout.ranks import scaled_bytes, written_over_total
+from sizing.layout.size import CheckpointSize
 from sizing.layout.stages import share
 from sizing.state import StatePart
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment
@@ -34,11 +35,11 @@ class ManifestRow(NamedTuple):
 def manifest(
     checkpoint_layout: CheckpointLayout, parallelism: Parallelism, *, gpus_per_node: int
 ) -> Iterator[ManifestRow]:
-    """List every file, rank class by rank class; the sum is that of the measured checkpoint, if there is one.
+    """List the files of the ranks, class by class; the sum is that of the measured checkpoint, if there is one.
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    scale = observed_over_predicted(checkpoint_layout.size)
+    scale = written_over_total(checkpoint_layout.size)
     for saving in saving_ranks(checkpoint_layout.writers, parallelism, gpus_per_node=gpus_per_node):
         for file in saving.writer.files:
             for number in range(file.count):
@@ -46,6 +47,11 @@ def manifest(
                 num_bytes = share(scaled_bytes(file, scale), file.count, number)
                 name = re.sub("[A-Z]+", lambda capitals: parts[capitals[0]], file.name)  # noqa: B023 - called at once
                 yield ManifestRow(name, num_bytes, saving.rank, saving.node, saving.stage)
+
+
+def small_file_rows(size: CheckpointSize) -> Iterator[ManifestRow]:
+    """List the small files, which rank 0 writes."""
+    return (ManifestRow(name, 0, 0, 0, 0) for name in size.small_files)
 
 
 SavedDtype = Dtype | Literal["uint8"]

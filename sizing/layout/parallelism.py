@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from itertools import chain, groupby, islice, repeat
@@ -58,6 +59,17 @@ def layers_text(layers: Iterable[int]) -> str:
     """
     runs = [(number, len(list(equal))) for number, equal in groupby(layers)]
     return ",".join(f"{num}x{number}" if num > 1 else str(number) for number, num in runs)
+
+
+def nearest_divisors_text(size: int, wanted: int) -> str:
+    """Name the divisors of a size next to a degree that is none.
+
+    >>> nearest_divisors_text(12, 5), nearest_divisors_text(25, 2)
+    ('the nearest valid degrees are 4 and 6', 'the nearest valid degree is 1')
+    """
+    divisors = [n for n in range(1, min(size, 2 * wanted) + 1) if size % n == 0]
+    nearest = [str(n) for n in sorted(sorted(divisors, key=lambda n: abs(n - wanted))[:2])]
+    return f"the nearest valid {'degree is' if len(nearest) == 1 else 'degrees are'} {' and '.join(nearest)}"
 
 
 class Parallelism(StrictModel):
@@ -149,22 +161,34 @@ class Parallelism(StrictModel):
             raise broken_rule("has a rank_order that repeats an axis", "name each axis once")
         stage, experts = self.ranks_per_stage, self.expert * self.expert_tensor_degree
         if stage % experts:
+            more = experts // math.gcd(self.tensor * self.context, experts)
             raise broken_rule(
                 f"has expert x expert_tensor = {experts}, which does not divide tensor x context x data = {stage}",
-                "change expert, expert_tensor or data",
+                self._experts_remedy(stage, f"data to {-(-self.data // more) * more}"),
             )
         if self.shard_group is not None and self.num_replicas % self.shard_group:
             raise broken_rule(
                 f"has shard_group {self.shard_group}, which does not divide data x context = {self.num_replicas}",
-                "give a shard_group that divides it",
+                nearest_divisors_text(self.num_replicas, self.shard_group),
             )
         if self.shard_group is not None and self.tensor * self.shard_group % experts:
+            # One group of all replicas has the ranks of a stage, which the check above covers.
             raise broken_rule(
                 f"has expert x expert_tensor = {experts}, which does not divide tensor x shard_group = "
                 f"{self.tensor * self.shard_group}",
-                "change expert, expert_tensor or shard_group",
+                self._experts_remedy(self.tensor * self.shard_group, f"shard_group to {self.num_replicas}"),
             )
         return self
+
+    def _experts_remedy(self, num_ranks: int, other: str) -> str:
+        """Name degrees of which each alone lets the experts share these ranks; divisors of the given ones cut them."""
+        expert, cut = self.expert, self.expert_tensor_degree
+        ways = [
+            f"{name} to {math.gcd(degree, num_ranks // beside)}"
+            for name, degree, beside in (("expert", expert, cut), ("expert_tensor", cut, expert))
+            if num_ranks % beside == 0
+        ]
+        return f"set {', '.join(ways)} or {other}" if ways else f"set {other}"
 
     @model_validator(mode="after")
     def _layers_are_stated_once(self) -> Self:

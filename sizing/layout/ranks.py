@@ -83,7 +83,7 @@ def layout_of(
     on_nodes: WritersOnNodes, *, size: CheckpointSize, writers: Iterable[WriterClass], container: ContainerOverhead
 ) -> Layout:
     """Make the `layout` block of writers placed on nodes."""
-    scale = observed_over_predicted(size)
+    scale = written_over_total(size)
     return Layout(**dict(on_nodes), rank_classes=[_rank_class(writer, scale, container) for writer in writers])
 
 
@@ -94,7 +94,7 @@ def writers_on_nodes(
     gpus_per_node = node.spec.gpus_per_node
     num_writers = sum(writer.num_ranks for writer in writers)
     placement = _place(parallelism, writers, gpus_per_node=gpus_per_node)
-    scale = observed_over_predicted(size)
+    scale = written_over_total(size)
     rank_bytes = [sum(scaled_bytes(file, scale) for file in writer.files) for writer in writers]
     largest = max(rank_bytes)
     return WritersOnNodes(
@@ -117,17 +117,19 @@ def writers_on_nodes(
     )
 
 
-def observed_over_predicted(size: CheckpointSize) -> float | None:
-    """Compute the ratio of the measured bytes of a checkpoint to the predicted ones; None if it was not measured.
+def written_over_total(size: CheckpointSize) -> float | None:
+    """Compute the ratio of the written bytes of a checkpoint to those of its tensors; None where they are the same.
+
+    They differ where the checkpoint was measured, or where the format compresses.
 
     Source: definition.
 
     >>> from sizing.report import answer
     >>> report = answer({"model": {"preset": "gpt2"}, "checkpoint": {"observed_bytes": 2 * 1_742_157_312}})
-    >>> observed_over_predicted(report.checkpoint)
+    >>> written_over_total(report.checkpoint)
     2.0
     """
-    return None if size.observed_bytes is None else size.written_bytes / size.total_bytes
+    return None if size.written_bytes == size.total_bytes else size.written_bytes / size.total_bytes
 
 
 def _place(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus_per_node: int) -> WriterPlacement:

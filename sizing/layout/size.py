@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
+    METADATA,
     SCHEDULER_AND_DATA_BYTES,
     Metadata,
     container_bytes,
@@ -24,9 +25,6 @@ from sizing.state import StatePart
 from sizing.state.saved_state import PartName, SavedDtype
 from sizing.strict_model import StrictModel
 from sizing.units import decimal_bytes_text
-
-METADATA = ".metadata"
-"""File of a distributed checkpoint that says where each shard is."""
 
 
 class PartSize(StrictModel):
@@ -71,17 +69,27 @@ class CheckpointSize(StrictModel):
     )
     written_bytes: int = Field(
         description="Bytes that times and rates are computed from, before any checkpoint.reduction: observed_bytes "
-        "when given, else total_bytes."
+        "when given, else total_bytes x stored_fraction."
     )
     bytes_per_parameter: float = Field(
         description="Bytes of state per parameter: logical_bytes over the parameters of the model and of a critic. "
         "Frozen models that are saved beside them are not counted. 14 for mixed precision with Adam in Megatron."
     )
-    num_files: int = Field(description="Files of one checkpoint, empty ones of ZeRO-3 too; .metadata is not counted.")
+    num_files: int = Field(
+        description="Files of one checkpoint, empty ones of ZeRO-3 and small_files too. What a trainer writes beside "
+        "them (tokenizer, its own state and arguments) is not counted."
+    )
+    small_files: list[str] = Field(
+        description="Files without tensors that rank 0 writes beside those of all ranks, such as .metadata. Writing "
+        "them is part of the planning time of a save, not of the time for files."
+    )
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
     small_state_bytes: dict[str, int] = Field(
         description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "
         ".metadata), not part of total_bytes."
+    )
+    stored_fraction: float = Field(
+        description="Fraction of total_bytes that the format's own compression leaves, as in Orbax; 1 in others."
     )
     parts: dict[PartName, PartSize] = Field(
         description="Size of each saved part: weights, master copy, moments, EMA, errors of gradients."
@@ -89,6 +97,16 @@ class CheckpointSize(StrictModel):
     replicated: list[ReplicatedTensors] = Field(
         description="Tensors that the files hold more than once, and how often."
     )
+
+    @property
+    def num_rank_files(self) -> int:
+        """Files that the ranks write together, without the small ones of rank 0."""
+        return self.num_files - len(self.small_files)
+
+    @property
+    def copied_over_written(self) -> float:
+        """Bytes in memory over those in the files; 1 where these were measured, as nobody measured the others."""
+        return 1.0 if self.observed_bytes else self.total_bytes / self.written_bytes
 
 
 def size_of(
@@ -98,7 +116,9 @@ def size_of(
     *,
     saved_as: CheckpointFormat,
     totals: FileTotals,
+    files_per_rank: int,
     observed_bytes: int | None,
+    stored_fraction: float,
 ) -> CheckpointSize:
     """Compute the `checkpoint` block from an inventory and the totals of its files."""
     num_parameters = sum(group.num_parameters for group in inventory if group.name != FROZEN_MODELS)
@@ -110,6 +130,7 @@ def size_of(
         else min(sum(group_bytes(group, part) for group in inventory), part_totals[part.name])
         for part in parts
     }
+    small_files = list(saved_as.small_files(files_per_rank=files_per_rank))
     total, logical_total = sum(part_totals.values()), sum(logical.values())
     return CheckpointSize(
         format=saved_as.name,
@@ -118,9 +139,11 @@ def size_of(
         total_bytes=total,
         observed_bytes=observed_bytes,
         observed_over_logical=observed_bytes / logical_total if observed_bytes else None,
-        written_bytes=observed_bytes or total,
+        written_bytes=observed_bytes or round(total * stored_fraction),
+        stored_fraction=stored_fraction,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=totals.num_files,
+        num_files=totals.num_files + len(small_files),
+        small_files=small_files,
         container_bytes=container_bytes(saved_as.container, num_files=totals.num_files, num_tensors=totals.num_tensors),
         small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals),
         parts={
@@ -145,7 +168,7 @@ def size_warnings(size: CheckpointSize) -> Iterator[str]:
     """Warn if a measured size does not fit the scenario: weights only, another model or another precision."""
     if size.observed_bytes is None:
         return
-    ratio, (low, high) = size.observed_bytes / size.total_bytes, LIKE_PREDICTED
+    ratio, (low, high) = size.observed_bytes / (size.total_bytes * size.stored_fraction), LIKE_PREDICTED
     if not low <= ratio <= high:
         yield (
             f"checkpoint.observed_bytes is {ratio:.3g} x the {decimal_bytes_text(size.total_bytes)} that this scenario "

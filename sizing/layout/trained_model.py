@@ -10,7 +10,7 @@ from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
 from sizing.model.model import resolve
-from sizing.model.trained import default_targets, with_adapters, with_frozen
+from sizing.model.trained import default_targets, with_adapters, with_frozen, with_trained_count
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.optimizers import needs_matrices
@@ -39,6 +39,8 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
         inventory = with_heads_cut(inventory)
     if training.frozen:  # before adapters are added, whose names begin with those of their matrices
         inventory = with_frozen(inventory, training.frozen, field="training.frozen")
+    if training.trained_parameters is not None:
+        inventory = with_trained_count(inventory, training.trained_parameters, field="training.trained_parameters")
     if training.adapters is not None:
         adapters = training.adapters
         field = "training.adapters.tensors"

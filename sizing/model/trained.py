@@ -21,8 +21,32 @@ def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> 
 
     Raises InvalidInput for a name that no tensor has.
     """
-    _check_names(inventory, names, field=field)
+    _check_names(inventory, names, field=field, remedy_of_count=f"give training.trained_parameters, or {_DESCRIBE}")
     return tuple(replace(group, is_trained=False) if _is_named(group, names) else group for group in inventory)
+
+
+def with_trained_count(inventory: Inventory, num_trained: int, *, field: str) -> Inventory:
+    """Cut a model of which only the number of parameters is known into trained and frozen ones.
+
+    Raises InvalidInput where tensors or experts are known, which have names, and where fewer parameters are there.
+
+    >>> whole = TensorGroup("parameters", (100,), 100, placement="spread")
+    >>> [(g.num_parameters, g.is_trained) for g in with_trained_count((whole,), 30, field="f")]
+    [(30, True), (70, False)]
+    """
+    if len(inventory) > 1 or inventory[0].placement != "spread":
+        rule, remedy = "needs a model given by num_parameters alone, without experts", "name tensors in training.frozen"
+        if inventory[0].placement == "spread":
+            remedy = f"{_DESCRIBE}, and {remedy}"
+        raise InvalidInput.of(field, rule, value=num_trained, remedy=remedy)
+    (whole,) = inventory
+    num_frozen = whole.num_parameters - num_trained
+    if num_frozen < 0:
+        rule = f"must be at most model.num_parameters {whole.num_parameters}"
+        raise InvalidInput.of(field, rule, value=num_trained, remedy="lower it")
+    trained = replace(whole, shape=(num_trained,), pieces=num_trained)
+    frozen = replace(whole, name=f"{whole.name}.frozen", shape=(num_frozen,), pieces=num_frozen, is_trained=False)
+    return (trained, frozen) if num_frozen else (whole,)
 
 
 def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | None, field: str) -> Inventory:
@@ -124,11 +148,11 @@ def _join_key_value(name: str) -> str:
     return ".".join("key_value" if part in ("key", "value") else part for part in name.split("."))
 
 
-def _check_names(inventory: Inventory, names: Collection[str], *, field: str) -> None:
+def _check_names(inventory: Inventory, names: Collection[str], *, field: str, remedy_of_count: str = _DESCRIBE) -> None:
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
             named = [group for group in inventory if group.placement != "spread"]
-            remedy = f"this model has {_list_names(named)}" if named else _DESCRIBE
+            remedy = f"this model has {_list_names(named)}" if named else remedy_of_count
             raise InvalidInput.of(field, "must name weights of the model", value=name, remedy=remedy)
 
 

@@ -26,12 +26,17 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
         yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
     files = marked(report, "checkpoint.written_bytes", f"{size.num_files:,} files, {size.format}")
     yield Row("total", bytes_text(size.total_bytes), files)
+    if size.stored_fraction < 1 and size.observed_bytes is None:
+        meaning = f"{percent_text(size.stored_fraction)} of the total, as {size.format} compresses; for times and rates"
+        yield Row("stored", bytes_text(size.written_bytes), meaning)
     others = {"container headers": size.container_bytes} | size.small_state_bytes
     yield Row(
         "non-tensor data",
         bytes_text(sum(others.values())),
         f"{percent_text(sum(others.values()) / size.total_bytes)} of the total: {', '.join(others)}",
     )
+    if size.small_files:
+        yield Row("small files", str(len(size.small_files)), f"of the files, by rank 0: {', '.join(size.small_files)}")
     if size.observed_bytes is not None:
         yield Row(
             "observed",

@@ -250,6 +250,11 @@ class Checkpoint(CheckpointFiles):
         return self
 
     @property
+    def is_compressed_by_format(self) -> bool:
+        """Whether nobody compresses before the format does."""
+        return self.reduction is None or self.reduction.compression is None
+
+    @property
     def front_tiers(self) -> tuple[Tier, ...]:
         """Tiers that are saved to more often than the main storage, the most frequent first."""
         return tuple(tier for tier in self.tiers if tier.kind != ARCHIVE)

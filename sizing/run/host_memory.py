@@ -111,7 +111,8 @@ def host_memory(
     Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
     pull request 8469; an upper estimate where the writers' files differ.
     """
-    max_writers, share = checkpoint_layout.on_nodes.max_writers_per_node, checkpoint_layout.on_nodes.max_rank_bytes
+    max_writers = checkpoint_layout.on_nodes.max_writers_per_node
+    share = round(checkpoint_layout.on_nodes.max_rank_bytes * checkpoint_layout.size.copied_over_written)
     gathered, usable = _gathered_bytes(checkpoint_layout), node.spec.usable_host_memory_bytes
     written = max_writers * share
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
@@ -140,7 +141,8 @@ def _restore_bytes(checkpoint_layout: CheckpointLayout, parallelism: Parallelism
     """Bytes that the reading ranks of a node hold of what they read, each as much as the fullest."""
     loading = checkpoint_layout.saved_as.host_loading
     largest = _largest_tensor_bytes(checkpoint_layout, parallelism) if loading.tensors_at_once else 0.0
-    held = loading.held_bytes(plan.max_rank_read_bytes, largest_tensor_bytes=largest)
+    read_bytes = plan.max_rank_read_bytes * checkpoint_layout.size.copied_over_written
+    held = loading.held_bytes(read_bytes, largest_tensor_bytes=largest)
     return math.ceil(held * max(step.num_streams / step.num_nodes for step in plan.steps))
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from sizing.layout import CheckpointLayout, Parallelism
+from sizing.layout.containers import METADATA
 from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.parallelism import Ranks
 from sizing.layout.placement import place_writers
 from sizing.layout.sharding import ranks_of_a_copy
-from sizing.layout.size import METADATA
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
 
@@ -233,7 +233,7 @@ def _plan_steps(
         yield (METADATA,), Demand(part.read_bytes, streams, nodes, streams, num_planned_ranks=streams)
     for group, together in groups.items():
         num_bytes = sum(part.read_bytes for part in together)
-        num_files = round(size.num_files * num_bytes / size.written_bytes)
+        num_files = round(size.num_rank_files * num_bytes / size.written_bytes)
         names = tuple(part.name for part in together)
         yield names, Demand(num_bytes, *_streams_and_nodes(checkpoint_layout, parallelism, group), num_files)
 

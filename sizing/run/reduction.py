@@ -337,7 +337,7 @@ def _replace_saves(less: _Reduced, save: _Save, *, num_deltas: float) -> Checkpo
         write=replace(
             workload.write,
             total_bytes=round(save.stored_bytes),
-            copied_over_written=save.state_bytes / save.stored_bytes,
+            copied_over_written=workload.write.copied_over_written * save.state_bytes / save.stored_bytes,
             compression_seconds=save.packing_seconds,
             largest_over_mean=workload.write.largest_over_mean * save.rank_imbalance,
             fullest_node_over_mean=workload.write.fullest_node_over_mean * save.node_imbalance,

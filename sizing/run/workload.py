@@ -18,10 +18,10 @@ import numpy.typing as npt
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.errors import InvalidInput
 from sizing.layout import CheckpointLayout, Parallelism
+from sizing.layout.containers import METADATA
 from sizing.layout.files import WriterClass
 from sizing.layout.placement import MAX_WRITERS_PLACED, ranks_of_numbers
 from sizing.layout.sharding import Sharding
-from sizing.layout.size import METADATA
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
 from sizing.run.read_plan import RESTORE_STRATEGIES, ReadPlan, RestoreStrategy, amplification, read_plans
@@ -191,8 +191,9 @@ def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *
         size.written_bytes,
         layout.num_writers,
         num_nodes,
-        size.num_files,
+        size.num_rank_files,
         num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
+        copied_over_written=size.copied_over_written,
         metadata_bytes=metadata_bytes,
         planning_seconds_per_rank=planned_seconds,
         stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,

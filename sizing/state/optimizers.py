@@ -27,6 +27,7 @@ Optimizer = Literal[
     "sgd",
     "sgd-momentum",
     "adagrad",
+    "rowwise-adagrad",
     "rmsprop",
     "lion",
     "muon",
@@ -43,7 +44,7 @@ Optimizer = Literal[
     "shampoo",
 ]
 
-Rule = Literal["value", "factored", "8-bit", "4-bit", "grams", "block-factors", "scaled"]
+Rule = Literal["value", "rows", "factored", "8-bit", "4-bit", "grams", "block-factors", "scaled"]
 Tensors = Literal["all", "hidden-matrices", "others"]
 
 MIN_QUANTISED_PARAMETERS = 4096
@@ -75,11 +76,11 @@ core/optimizer/layer_wise_optimizer.py; distributed_shampoo/distributor/shampoo_
 class Moment:
     """Statistics that an optimizer keeps of a tensor: `copies` of them, by `rule`, for `tensors` only.
 
-    `value`: one value of the state's dtype per parameter. `factored`: a row and a column of fp32 instead of a matrix.
-    `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small tensors stay fp32. `grams`: a square fp32
-    matrix for each side of a matrix. `block-factors`: two packed fp32 triangles for each side of each block. `scaled`:
-    not an optimizer's statistic, but weights as `scaled_dtypes` counts them. `keeps_embeddings`: embedding tables stay
-    fp32.
+    `value`: one value of the state's dtype per parameter. `rows`: one of fp32 for each row of a matrix. `factored`: a
+    row and a column of fp32 instead of a matrix. `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small
+    tensors stay fp32. `grams`: a square fp32 matrix for each side of a matrix. `block-factors`: two packed fp32
+    triangles for each side of each block. `scaled`: not an optimizer's statistic, but weights as `scaled_dtypes` counts
+    them. `keeps_embeddings`: embedding tables stay fp32.
     """
 
     rule: Rule = "value"
@@ -96,6 +97,7 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
     "sgd": (),
     "sgd-momentum": (Moment(),),
     "adagrad": (Moment(),),
+    "rowwise-adagrad": (Moment("rows"),),
     "rmsprop": (Moment(),),
     "lion": (Moment(),),
     "muon": (Moment(tensors="hidden-matrices"), Moment(copies=2, tensors="others")),
@@ -116,7 +118,9 @@ place of the momentum (Defazio et al. 2024, arXiv 2405.15682). SOAP keeps Adam's
 its Gram matrix and eigenvectors (Vyas et al. 2024, arXiv 2409.11321). Shampoo as distributed_shampoo saves it: filtered
 gradient and Adam's second moment for grafting, and of each side of each block a factor and its inverse root (Shi et al.
 2023, arXiv 2309.06497). AdEMAMix has a fast and a slow mean of gradients beside Adam's second moment (Pagliardini et
-al. 2024, arXiv 2409.03137; bitsandbytes, optim/ademamix.py, state1 of two means, state2). Sources otherwise: Kingma
+al. 2024, arXiv 2409.03137; bitsandbytes, optim/ademamix.py, state1 of two means, state2). Row-wise Adagrad keeps the
+mean of squared gradients of each row, in fp32 whatever the table (FBGEMM, EXACT_ROWWISE_ADAGRAD; TorchRec 1.9,
+optim/rowwise_adagrad.py, which takes matrices alone: vectors are counted as Adagrad's). Sources otherwise: Kingma
 and Ba 2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018 (Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and
 bitsandbytes 0.4x (block 256, min_8bit_size 4096), whose StableEmbedding keeps 32 bits, as transformers' Trainer has
 every embedding keep them (trainer.py, register_module_override); torchao (4 bit, block 128; fp8, block 256), which
@@ -138,6 +142,10 @@ _ELSEWHERE: dict[str, Optimizer] = {
     "cpuadam": "adam",
     "deepspeedcpuadam": "adam",
     "fusedadamw": "adamw",
+    "rowwiseadagrad": "rowwise-adagrad",
+    "row_wise_adagrad": "rowwise-adagrad",
+    "exact_rowwise_adagrad": "rowwise-adagrad",
+    "exact_row_wise_adagrad": "rowwise-adagrad",
 }
 
 
@@ -177,9 +185,10 @@ def spelled_optimizer(value: object) -> object:
 def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, role: TensorRole) -> int:
     """Count the bytes that a moment keeps of one tensor.
 
-    value: n b; factored: 4 (rows + columns) for each matrix of the last two dimensions, else 4 n; q-bit:
-    n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters; grams: 4 d^2 for each side d up to 10,000 of a matrix;
-    block-factors: 2 x 4 d (d + 1)/2 for each side d of each block, whose sides are 1,024 at most, vectors cut too.
+    value: n b; rows: 4 for each row of the last two dimensions, 4 n of a vector; factored: 4 (rows + columns) for each
+    matrix of the last two dimensions, else 4 n; q-bit: n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters; grams:
+    4 d^2 for each side d up to 10,000 of a matrix; block-factors: 2 x 4 d (d + 1)/2 for each side d of each block,
+    whose sides are 1,024 at most, vectors cut too.
     n parameters, b bytes of the dtype. Embeddings that are kept have 4 n.
     Source: as OPTIMIZERS.
 
@@ -227,6 +236,7 @@ def _block_factors(sides: tuple[int, ...]) -> int:
 
 
 _OF_SIDES: dict[Rule, Callable[[tuple[int, ...]], int]] = {
+    "rows": lambda sides: sides[0],  # of a vector, all its values
     "factored": sum,  # a row and a column of a matrix; of a vector, all its values
     "grams": _grams,
     "block-factors": _block_factors,
@@ -240,6 +250,6 @@ def needs_matrices(optimizer: Optimizer) -> bool:
     A number of parameters says neither.
 
     >>> [optimizer for optimizer in OPTIMIZERS if needs_matrices(optimizer)]
-    ['muon', 'adafactor', 'adafactor-momentum', 'soap', 'shampoo']
+    ['rowwise-adagrad', 'muon', 'adafactor', 'adafactor-momentum', 'soap', 'shampoo']
     """
     return any(moment.rule in _OF_SIDES or moment.tensors != "all" for moment in OPTIMIZERS[optimizer])

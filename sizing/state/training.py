@@ -302,6 +302,11 @@ class Training(StrictModel):
         description="Tensors that are not trained, by name or by the beginning of the name, also as a text with "
         "commas: weights saved, no optimizer state. Default: none.",
     )
+    trained_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)] | None = Field(
+        None,
+        description="Parameters that are trained of a model given by model.num_parameters, whose tensors have no names "
+        "for frozen; of the others the weights are saved. Default: all.",
+    )
     reinforcement: Reinforcement | None = Field(
         None,
         description="Reinforcement learning (RL) after pre-training: the models beside the policy, and what goes to "

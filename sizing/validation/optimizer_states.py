@@ -24,6 +24,7 @@ MEASURED_OPTIMIZERS: dict[Optimizer, str] = {
     "sgd-momentum": "sgd momentum",
     "adagrad": "adagrad, rmsprop",
     "rmsprop": "adagrad, rmsprop",
+    "rowwise-adagrad": "rowwise adagrad (torchrec 1.9.2; 2-D parameters)",
     "lion": "lion",
     "muon": "muon (2-D parameters; the rest needs adam)",
     "adafactor": "adafactor, no first moment",

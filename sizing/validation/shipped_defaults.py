@@ -31,7 +31,7 @@ def shipped_defaults() -> Iterator[Comparison]:
     for fact, (yes, taken, shipped) in zip(facts, rows, strict=True):
         yield _SHIPPED.compare(f"{megatron}: {fact}", int(taken == yes), int(shipped == yes), within=EXACT)
     threads = _default(megatron, "thread_count of the torch_dist save strategy")
-    files = report.checkpoint.num_files / report.layout.num_writers
+    files = report.checkpoint.num_rank_files / report.layout.num_writers
     yield _SHIPPED.compare(f"{megatron}: files that a rank writes", files, threads, within=EXACT)
     yield _SHIPPED.compare(
         "torchtitan: newest checkpoints kept",

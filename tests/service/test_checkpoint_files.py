@@ -65,7 +65,7 @@ def test_of_a_world_with_too_many_files_the_classes_tell_all(client: httpx.Clien
     assert refused.status_code == 422
     assert "read the classes of ranks" in refused.json()["detail"]
     shown = client.post("/v1/manifests", json={"scenario": WIDE}, headers=WORDS).json()
-    assert shown["remarks"] == ["131,072 files are too many to name each: the classes of ranks tell all of them."]
+    assert shown["remarks"] == ["131,073 files are too many to name each: the classes of ranks tell all of them."]
 
 
 def test_a_manifest_finds_the_layout_that_is_left_open(client: httpx.Client) -> None:

@@ -1,21 +1,22 @@
 """The interface of a checkpoint format, and answers that most formats share.
 
 A format is one object in one module of this folder: its facts are fields, its rules are methods. They have no defaults,
-so that a format that leaves one out does not type-check, except `saving`, `refused_degrees`,
-`num_files_with_optimizer`, `sharding`, `host_loading` and `stages_always`, which are alike in most formats.
+so that a format that leaves one out does not type-check, except `saving`, `refused_degrees`, `small_files`,
+`num_files_with_optimizer`, `sharding`, `host_loading`, `stored_fractions` and `stages_always`, which are alike in most
+formats.
 `registry.py` lists the objects; no other module knows their names.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sizing.errors import InvalidInput
 from sizing.frameworks.framework import OptimizerSharding
-from sizing.layout.containers import OF_DCP, WITH_PLANS, ContainerOverhead, Metadata
+from sizing.layout.containers import METADATA, OF_DCP, WITH_PLANS, ContainerOverhead, Metadata
 from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, SavingRank, WriterClass
 from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import Shards
@@ -220,6 +221,7 @@ FormatField = Literal[
     "files_per_rank",
     "distributed_optimizer",
     "optimizer_sharding",
+    "stored_fraction",
 ]
 """Fields of a scenario that only some formats know."""
 
@@ -272,6 +274,7 @@ class CheckpointFormat(ABC):
     format of Megatron that takes the field `distributed_optimizer` without needing it saves either. `planning`: how all
     ranks plan for the `.metadata` that rank 0 writes and all ranks read; None if there is none. `assumptions`:
     assumptions behind its sizes that the scenario does not state. `host_loading`: host memory of a rank that reads it.
+    `stored_fractions`: what its own compression leaves of values, by their bytes; nothing where it does not compress.
     `stages_always`: a rank copies its whole share to host memory before it writes, in synchronous saves too.
     """
 
@@ -289,6 +292,7 @@ class CheckpointFormat(ABC):
     assumptions: tuple[Assumption, ...]
     source: str
     host_loading: HostLoading = WHOLE_FILES
+    stored_fractions: Mapping[int, float] = field(default_factory=dict)
     stages_always: bool = False
 
     def gathered_parts(self, sharding: Sharding) -> tuple[PartName, ...]:
@@ -317,6 +321,10 @@ class CheckpointFormat(ABC):
     def refused_degrees(self, parallelism: Parallelism) -> InvalidInput | None:
         """Return the error for degrees that fit the model but not the files; None in most formats."""
         return None
+
+    def small_files(self, *, files_per_rank: int) -> tuple[str, ...]:
+        """Return the names of the files without tensors that rank 0 writes; only `.metadata` in most formats."""
+        return (METADATA,) if self.planning else ()
 
     def num_files_with_optimizer(self, parallelism: Parallelism) -> int:
         """Count the files that have a model-parallel rank's optimizer, 1 in most formats."""

@@ -24,6 +24,7 @@ _RULES: dict[FormatField, str] = {
     "files_per_rank": "is a field of format {able}",
     "distributed_optimizer": "is a field of format {able}",
     "optimizer_sharding": "is a field of format {able}",
+    "stored_fraction": "is a field of format {able}",
 }
 
 _BLOCKS: dict[str, type[BaseModel]] = {"parallelism": Parallelism, "training": Training}
@@ -46,6 +47,7 @@ def check_format(
     mode: Mode,
     files_per_rank: int | None,
     optimizer_sharding: OptimizerSharding | None,
+    stored_fraction: float | None = None,
 ) -> None:
     """Refuse a format that does not fit the framework, the mode or a field of the scenario.
 
@@ -53,9 +55,10 @@ def check_format(
     """
     _check_framework(saved_as, training, mode)
     p = parallelism
-    fields_in_effect: dict[FormatField, int | str | None] = {
+    fields_in_effect: dict[FormatField, float | str | None] = {
         "files_per_rank": files_per_rank,
         "optimizer_sharding": optimizer_sharding,
+        "stored_fraction": stored_fraction,
         "zero_stage": p.zero_stage,
         "tensor": _unless(1, p.tensor),
         "pipeline": _unless(1, p.pipeline),

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import Self
 
 from sizing.errors import InvalidInput
-from sizing.layout.containers import CONTAINERS
+from sizing.layout.containers import CONTAINERS, METADATA
 from sizing.layout.files import OPTIMIZER, WEIGHTS, File, PartBytes, Plan, SavingRank, WriterClass
 from sizing.layout.formats.base import (
     OF_EVERY_TENSOR,
@@ -97,6 +97,10 @@ class FsdpFolders(FsdpSharded):
         """List the same ranks, each with a file in each folder."""
         for writer in super().writer_classes(plan):
             yield replace(writer, files=tuple(chain.from_iterable(map(_in_folders, writer.files))))
+
+    def small_files(self, *, files_per_rank: int) -> tuple[str, ...]:
+        """Return the index of each folder."""
+        return tuple(f"{folder}/{METADATA}" for folder in _FOLDERS)
 
 
 _FOLDERS: dict[str, tuple[PartName, ...]] = {"pytorch_model_fsdp_0": WEIGHTS, "optimizer_0": OPTIMIZER}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sizing.frameworks.framework import OptimizerSharding
-from sizing.layout.containers import CONTAINERS, WITH_PLANS_OF_FLAT_SHARES
+from sizing.layout.containers import CONTAINERS, METADATA, WITH_PLANS_OF_FLAT_SHARES
 from sizing.layout.files import WEIGHTS, File, Plan, SavingRank, WriterClass
 from sizing.layout.formats.assigned_stage import AssignedStage
 from sizing.layout.formats.base import (
@@ -60,6 +60,14 @@ class TorchDist(CheckpointFormat):
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
         return {"RANK": str(saving.rank), "N": str(number)}
+
+    def small_files(self, *, files_per_rank: int) -> tuple[str, ...]:
+        """Return the index, the name of the format and, beside several files per rank, the state of no tensor.
+
+        Source: Megatron-LM, core/dist_checkpointing/serialization.py, save; since its pull request 5160 `common.pt` is
+        an object in the shards (modelscope/ms-swift pull request 9908). Versions with several files per rank wrote it.
+        """
+        return (METADATA, "metadata.json", *(("common.pt",) if files_per_rank > 1 else ()))
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
         return 1
@@ -128,7 +136,7 @@ def _make_format(
                 "optimizer_sharding",
             }
         ),
-        files="__RANK_N.distcp per rank, .metadata on rank 0",
+        files="__RANK_N.distcp per rank; .metadata, metadata.json and formerly common.pt on rank 0",
         writers="every rank: whole shards dealt over data x context ranks, and its share of a distributed optimizer",
         gathers=gathers,
         reshards=reshards,

@@ -12,14 +12,14 @@ from sizing.questions.manifest.report import MAX_FILES, ManifestFile, ManifestRe
 from sizing.questions.manifest.request import ManifestRequest
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
-from sizing.sized_layout import manifest_of
+from sizing.sized_layout import every_file_of
 
 
 def answer_manifest(request: ManifestRequest, scenario: Scenario, report: SizingReport) -> ManifestReport:
     """List the files that a request wants of a scenario with all its degrees, whose answer is known."""
     files = None
     if _can_be_listed(report):
-        rows = itertools.islice(manifest_of(scenario), request.first, request.first + request.max_files)
+        rows = itertools.islice(every_file_of(scenario), request.first, request.first + request.max_files)
         files = [
             ManifestFile(file=row.file, tensor_bytes=row.bytes, rank=row.rank, node=row.node, stage=row.stage)
             for row in rows
@@ -43,7 +43,7 @@ def list_every_file(scenario: Scenario, report: SizingReport) -> Iterator[Manife
             value=f"{report.checkpoint.num_files:,} files of {report.layout.num_gpus:,} ranks",
             remedy="read the classes of ranks, which tell the same of all",
         )
-    return manifest_of(scenario)
+    return every_file_of(scenario)
 
 
 def _can_be_listed(report: SizingReport) -> bool:

@@ -13,7 +13,7 @@ from sizing.questions.manifest.request import REFERENCE_MANIFEST, ManifestReques
 from sizing.questions.manifest.words import manifest_summary
 from sizing.questions.question import Answer, CsvTable, Progress, Question, RestRoute, ScenarioFlags
 from sizing.report import find_layout
-from sizing.sized_layout import manifest_of
+from sizing.sized_layout import every_file_of
 
 _TITLE = "Files of a checkpoint"
 
@@ -49,6 +49,6 @@ QUESTION = Question[ManifestRequest, ManifestReport](
     ),
     ask=_ask,
     command_line=ScenarioFlags(layout="found"),
-    stream=lambda request: CsvTable(ManifestRow._fields, manifest_of(request.scenario)),
+    stream=lambda request: CsvTable(ManifestRow._fields, every_file_of(request.scenario)),
     csv_help="Every file of worlds up to 100,000 ranks",
 )

@@ -78,7 +78,7 @@ def list_varied_choices(scenario: Scenario) -> Iterator[VariedChoice]:
     given = dict(_list_values(scenario.model_dump(mode="json", exclude_unset=True), ""))
     for choice in choices_among(given):
         value = given[choice.field]
-        others = tuple(other for other in values_of(choice) if other != value)
+        others = tuple(other for other in values_of(choice, value) if other != value)
         yield VariedChoice(choice.field, value, others, choice.source)
 
 

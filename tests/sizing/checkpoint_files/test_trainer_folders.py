@@ -92,6 +92,16 @@ def test_the_flags_of_a_folder_give_its_bytes_and_files(tmp_path: Path, kind: st
     assert report.checkpoint.total_bytes == pytest.approx(tensors, rel=0.005), "also without what was observed"
 
 
+def test_row_wise_adagrad_is_told_from_adagrad_by_its_columns(tmp_path: Path) -> None:
+    """As TorchRec 1.9.2 saves it: a step and a column of sums for each table."""
+    tables = [torch.zeros(64, 8), torch.zeros(128, 8)]
+    state = {n: {"step": torch.tensor(1.0), "sum": torch.ones(len(table), 1)} for n, table in enumerate(tables)}
+    groups = [{"lr": 0.01, "eps": 1e-10, "params": [0, 1]}]
+    model = {f"t_{n}.weight": table for n, table in enumerate(tables)}
+    torch.save({"model": model, "optimizer": {"state": state, "param_groups": groups}}, tmp_path / "a.pt")
+    assert contents_of(tmp_path / "a.pt").optimizer == "rowwise-adagrad"
+
+
 @pytest.mark.parametrize(
     ("optimizer", "settings", "name"),
     [

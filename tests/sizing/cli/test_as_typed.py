@@ -399,12 +399,25 @@ def test_weights_alone_and_averages_have_flags(flags: str, num_bytes: int) -> No
 
 def test_frozen_tensors_of_a_bare_count_are_refused_with_what_names_them() -> None:
     sentence = refusal(*"--parameters 8B --framework fsdp2 --data 8 --frozen attention".split())
-    assert "describe the model by preset" in sentence
+    assert "give --trained-parameters, or describe the model by preset" in sentence
     half = report(*"--model llama-3.1-8b --framework fsdp2 --data 8 --frozen attention,ffn".split())
     assert half["model"]["num_trained_parameters"] < 2e9
 
 
+def test_of_a_bare_count_the_number_of_trained_parameters_is_enough() -> None:
+    """A tenth of 8B is trained: fp32 weights of all, and two fp32 moments of the tenth, on whatever ranks."""
+    words = "--parameters 8B --trained-parameters 800M --framework".split()
+    for framework in ("fsdp2 --data 8", "fsdp2 --data 4 --format full", "torchtitan --data 4 --pipeline 2"):
+        size = report(*words, *framework.split())
+        assert size["model"]["num_trained_parameters"] == 800_000_000
+        assert size["checkpoint"]["logical_bytes"] == 4 * 8_000_000_000 + 8 * 800_000_000
+    mixed = report(*words, *"megatron --tensor 2 --pipeline 2 --data 2".split())["checkpoint"]
+    assert mixed["logical_bytes"] == 2 * 8_000_000_000 + 12 * 800_000_000
+    assert "at most --parameters 8000000000" in refusal(*"--parameters 8B --trained-parameters 9B".split())
+    assert "experts, got 9000000: name tensors in --frozen" in refusal(*"--model gpt2 --trained-parameters 9M".split())
+
+
 def test_files_per_rank_have_a_flag() -> None:
-    """Megatron-Core up to 0.16 writes two files per rank."""
+    """Megatron-Core up to 0.16 writes two files per rank, and common.pt, metadata.json and .metadata beside them."""
     files = report(*"--model llama-3.1-8b --framework megatron --tensor 2 --files-per-rank 2".split())
-    assert files["checkpoint"]["num_files"] == 4
+    assert files["checkpoint"]["num_files"] == 2 * 2 + 3

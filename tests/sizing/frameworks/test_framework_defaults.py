@@ -41,8 +41,8 @@ def test_megatron_saves_fully_in_parallel_over_the_data_parallel_ranks() -> None
 
 def test_each_rank_of_torch_dist_writes_as_many_files_as_the_strategy_has_threads() -> None:
     threads = shipped("Megatron-LM", "thread_count of the torch_dist save strategy")
-    assert default_report().checkpoint.num_files == 16 * threads
-    assert default_report(checkpoint={"files_per_rank": threads}).checkpoint.num_files == 16 * threads
+    assert default_report().checkpoint.num_rank_files == 16 * threads
+    assert default_report(checkpoint={"files_per_rank": threads}).checkpoint.num_rank_files == 16 * threads
 
 
 def test_each_replica_of_torch_dist_reads_all_weights_that_it_holds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ FRAMEWORKS = ("megatron", "fsdp2", "deepspeed", "torchtitan")
 NUM_DRAWN = 400
 NEAREST = re.compile(r"the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?$")
 PER_CHUNK = re.compile(r"give the layers of each chunk: layers_per_stage ([0-9x,]+)$")
-COUNTED = re.compile(r"set (neither )?(embedding_counts_as_layer) and (loss_counts_as_layer)$")
-WITH_BOTH = re.compile(r"with (embedding\w+) and (loss\w+) the nearest valid degrees are (\d+) and (\d+)$")
+COUNTED = re.compile(r"set (neither )?(embedding_counts_as_layer) (?:and|nor) (loss_counts_as_layer)$")
+WITH_BOTH = re.compile(r"with (embedding\w+) and (loss\w+) the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?$")
+SET = re.compile(r"set (?:\w+ to \d+(?:, | or )?)+$")
+EACH_SET = re.compile(r"(\w+) to (\d+)")
 REMOVED = re.compile(r"remove it|.*leave it out$")
 
 
@@ -31,9 +34,14 @@ def drawn(dice: random.Random) -> dict[str, Any]:
         "data": dice.choice((1, 2, 8, 64)),
         "expert": dice.choice((1, 1, 2, 3, 8)),
     }
+    framework = dice.choice(FRAMEWORKS)
+    if framework in ("fsdp2", "torchtitan") and dice.random() < 0.5:
+        parallelism["shard_group"] = dice.choice((1, 2, 3, 8))
+    elif dice.random() < 0.2:
+        parallelism["expert_tensor"] = dice.choice((1, 2, 3, 4))
     return {
         "model": {"preset": dice.choice(MODELS)},
-        "training": {"framework": dice.choice(FRAMEWORKS)},
+        "training": {"framework": framework},
         "parallelism": parallelism,
     }
 
@@ -49,13 +57,16 @@ def refusal(document: dict[str, Any]) -> Problem | None:
 def remedied(problem: Problem) -> Iterator[dict[str, Any]]:
     """The degrees that a remedy with values names, each in place of what was refused; none for other remedies."""
     if nearest := NEAREST.match(problem.remedy):
-        yield from ({problem.field.removeprefix("parallelism."): int(each)} for each in nearest.groups() if each)
+        field = re.sub(r"parallelism(\.|$)", "", problem.field) or problem.rule.split()[1]  # "has shard_group 3, ..."
+        yield from ({field: int(each)} for each in nearest.groups() if each)
+    elif SET.match(problem.remedy):
+        yield from ({name: int(degree)} for name, degree in EACH_SET.findall(problem.remedy))
     elif chunks := PER_CHUNK.match(problem.remedy):
         yield {"layers_per_stage": chunks[1]}
     elif counted := COUNTED.match(problem.remedy):
         yield dict.fromkeys(counted.groups()[1:], counted[1] is None)
     elif both := WITH_BOTH.match(problem.remedy):
-        yield from ({both[1]: True, both[2]: True, "virtual_pipeline": int(each)} for each in both.groups()[2:])
+        yield from ({both[1]: True, both[2]: True, "virtual_pipeline": int(each)} for each in both.groups()[2:] if each)
     elif REMOVED.match(problem.remedy):
         yield {problem.field.removeprefix("parallelism."): 1}  # as the default of each degree
 
@@ -72,6 +83,32 @@ def test_degrees_that_a_refusal_names_are_not_refused_for_the_same_reason() -> N
             again = refusal(document | {"parallelism": document["parallelism"] | changes})
             assert again is None or (again.field, again.rule) != (problem.field, problem.rule), (document, changes)
     assert num_tried > NUM_DRAWN // 10
+
+
+def test_each_degree_named_for_experts_that_divide_no_ranks_works_alone() -> None:
+    num_tried = 0
+    for tensor, data, expert, cut, group in itertools.product((1, 2, 4), (1, 2, 3, 6), (2, 4, 8), (1, 2, 4), (0, 2, 6)):
+        degrees = {"tensor": tensor, "data": data, "expert": expert, "expert_tensor": cut}
+        degrees |= {"shard_group": group} if group else {}
+        error = _refusal_of_degrees(degrees)
+        if error is None:
+            continue
+        ways = list(remedied(error))
+        assert ways, error
+        for way in ways:
+            num_tried += 1
+            again = _refusal_of_degrees(degrees | way)
+            assert again is None or again.rule != error.rule, (degrees, way)
+            assert again is None or group, (degrees, way)  # a group may break a rule of its own
+    assert num_tried > 100
+
+
+def _refusal_of_degrees(degrees: dict[str, Any]) -> Problem | None:
+    try:
+        scenario_from({"model": {"preset": "mixtral-8x7b"}, "parallelism": degrees})
+    except InvalidInput as error:
+        return error.problems[0]
+    return None
 
 
 @pytest.mark.parametrize("num_layers", [61, 62, 126])

@@ -17,25 +17,26 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout import formats
+from sizing.layout.containers import METADATA
 from sizing.layout.files import SavingRank, count_files, saving_ranks
 from sizing.layout.formats import FORMATS, CheckpointFormat, Mode
 from sizing.layout.formats.base import FormatField
 from sizing.layout.formats.registry import by_name
 from sizing.layout.holders import rank_shards
-from sizing.layout.size import METADATA, PartSize, group_bytes
+from sizing.layout.size import PartSize, group_bytes
 from sizing.layout.trained_model import trained_inventory
 from sizing.report import answer
 from sizing.run.evaluation import evaluate
 from sizing.run.read_plan import RESTORE_STRATEGIES
 from sizing.run.restore import RestoredPart
 from sizing.scenario import scenario_from
-from sizing.sized_layout import manifest_of, saved_by_rank_of, size_layout
+from sizing.sized_layout import every_file_of, manifest_of, saved_by_rank_of, size_layout
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 from sizing.state.training import FrameworkName
 from tests.examples import examples
 from tests.sizing.layout.toy_format import STAGE_FILES
-from tests.sizing.layout.worlds import degrees, document, documents
+from tests.sizing.layout.worlds import degrees, document, documents, whole
 
 TESTED = (*FORMATS.values(), STAGE_FILES)
 each_format = pytest.mark.parametrize("saved_as", TESTED, ids=lambda each: each.name)
@@ -66,7 +67,7 @@ def test_writers_write_the_total_to_the_byte(
     assert sum(c.num_ranks * c.bytes_per_rank for c in layout.rank_classes) == size.total_bytes
     assert sum(c.num_ranks for c in layout.rank_classes) == layout.num_writers
     assert all(sum(f.count for f in c.files) > 0 for c in layout.rank_classes)
-    assert size.num_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
+    assert size.num_rank_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
     assert size.total_bytes == size.logical_bytes + size.replicated_bytes
     assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes
     assert (METADATA in size.small_state_bytes) == (saved_as.planning is not None)
@@ -95,8 +96,10 @@ def test_every_file_has_a_name_of_its_own_and_all_together_the_total(
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
     size, rows = size_layout(scenario).checkpoint_layout.size, list(manifest_of(scenario))
     assert sum(row.bytes for row in rows) == size.total_bytes
-    assert len(rows) == len({row.file for row in rows}) == size.num_files
+    assert len(rows) == len({row.file for row in rows}) == size.num_rank_files
     assert not any(re.search(r"[A-Z\[\]]", row.file) for row in rows)
+    every = [row.file for row in every_file_of(scenario)]
+    assert len(every) == len(set(every)) == size.num_files
 
 
 @each_framework
@@ -233,6 +236,7 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
         "training": {"distributed_optimizer": True},
         "checkpoint": {"optimizer_sharding": "fully-reshardable"},
     },
+    "stored_fraction": {"checkpoint": {"stored_fraction": 0.5}},
 }
 
 
@@ -306,7 +310,7 @@ def test_a_format_says_in_words_what_its_files_its_writers_and_its_source_are(sa
 def restored(
     saved_as: CheckpointFormat, framework: FrameworkName, saved: dict[str, Any], into: dict[str, Any]
 ) -> dict[str, Any]:
-    return document(saved_as, framework, saved, checkpoint={"format": saved_as.name, "restore_parallelism": into})
+    return document(saved_as, framework, saved, checkpoint=whole(saved_as) | {"restore_parallelism": into})
 
 
 def refused(question: dict[str, Any], sentence: str) -> None:

@@ -18,7 +18,11 @@ from tests.sizing.layout import toy_format
 ROOT = Path(sizing.__path__[0]).parent
 TOY = Path(toy_format.__file__).read_text(encoding="utf-8")
 METHODS = sorted(CheckpointFormat.__abstractmethods__)
-FIELDS = [field.name for field in dataclasses.fields(CheckpointFormat) if field.default is dataclasses.MISSING]
+FIELDS = [
+    field.name
+    for field in dataclasses.fields(CheckpointFormat)
+    if field.default is field.default_factory is dataclasses.MISSING
+]
 """Facts that a format must state; those with a default are alike in most formats."""
 
 

@@ -10,7 +10,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS, formats_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized_layout import manifest_of, size_layout, workload_anew
+from sizing.sized_layout import every_file_of, manifest_of, size_layout, workload_anew
 from tests.examples import examples
 from tests.sizing.layout.worlds import MIXTURE, TIED, degrees
 from tests.sizing.layout.worlds import training as trained
@@ -214,7 +214,7 @@ def test_older_megatron_wrote_two_files_per_rank() -> None:
         "parallelism": {"data": 8},
         "checkpoint": {"format": "torch-dist", "files_per_rank": 2},
     }
-    assert answer(scenario_from(document)).checkpoint.num_files == 16
+    assert answer(scenario_from(document)).checkpoint.num_rank_files == 16
 
 
 @pytest.mark.parametrize(("zero_stage", "files", "optimizer_writers"), [(0, 1, 1), (1, 5, 4), (2, 5, 4), (3, 8, 4)])
@@ -390,6 +390,38 @@ def with_containers(architecture: dict[str, Any], precision: str, **degrees: int
         for _ in range(file.count)
     ]
     return {row.file: row.bytes + header for row, header in zip(manifest_of(scenario), headers, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("training", "parallelism", "checkpoint", "small"),
+    [
+        ("megatron", {"tensor": 2}, {}, {".metadata", "metadata.json"}),
+        ("megatron", {"tensor": 2}, {"files_per_rank": 2}, {".metadata", "metadata.json", "common.pt"}),
+        ("megatron", {"tensor": 2}, {"format": "megatron"}, set()),
+        ("fsdp2", {"data": 2}, {}, {".metadata"}),
+        ("fsdp2", {"data": 2}, {"format": "full"}, set()),
+        ("deepspeed", {"data": 2}, {}, set()),
+        (
+            "accelerate",
+            {"data": 2, "shard_group": 2},
+            {"format": "accelerate-fsdp"},
+            {"pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata"},
+        ),
+    ],
+)
+def test_small_files_stand_beside_those_of_the_ranks_as_in_a_real_folder(
+    training: str, parallelism: dict[str, int], checkpoint: dict[str, Any], small: set[str]
+) -> None:
+    """A folder of Megatron on two GPUs has 4 files today; torch_dist of Megatron-Core 0.16 had 2 x 2 + 3."""
+    document = {
+        "model": {"preset": "gpt2"},
+        "training": {"framework": training},
+        "parallelism": parallelism,
+        "checkpoint": checkpoint,
+    }
+    files = {row.file for row in every_file_of(scenario_from(document))}
+    assert files - {row.file for row in manifest_of(scenario_from(document))} == small
+    assert len(files) == answer(document).checkpoint.num_files
 
 
 def test_fsdp_shards_rows_and_the_copies_of_a_shard_share_its_writing() -> None:

@@ -89,8 +89,13 @@ def document(
         "model": {"architecture": MIXTURE},
         "training": training(saved_as, framework),
         "parallelism": degrees,
-        "checkpoint": {"format": saved_as.name},
+        "checkpoint": whole(saved_as),
     } | blocks
+
+
+def whole(saved_as: CheckpointFormat) -> dict[str, Any]:
+    """Files in that format, without its own compression: to the byte what their tensors are."""
+    return {"format": saved_as.name} | ({"stored_fraction": 1.0} if "stored_fraction" in saved_as.takes else {})
 
 
 def training(saved_as: CheckpointFormat, framework: FrameworkName, **fields: Any) -> dict[str, Any]:
@@ -103,7 +108,7 @@ def training(saved_as: CheckpointFormat, framework: FrameworkName, **fields: Any
 def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: FrameworkName) -> dict[str, Any]:
     """Scenarios in that format, of three models, any optimizer and nodes of some sizes."""
     model = draw(st.sampled_from([{"architecture": MIXTURE}, {"architecture": TIED}, {"huggingface_config": HYBRID}]))
-    checkpoint: dict[str, Any] = {"format": saved_as.name}
+    checkpoint = whole(saved_as)
     if "files_per_rank" in saved_as.takes:
         checkpoint["files_per_rank"] = draw(st.sampled_from([None, 1, 2]))
     few_heads = model != {"architecture": MIXTURE} and FRAMEWORKS[framework].key_value_heads == "once"

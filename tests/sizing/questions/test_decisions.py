@@ -92,7 +92,11 @@ def test_the_total_is_that_of_a_ledger_kept_by_hand() -> None:
     report = answered(FLASH, {})
     kept = (report.shares.useful_fraction or 0) + (report.shares.saving_fraction or 0)
     saves, restores = kept * YEAR / 3600, YEAR / (6 * 3600)
-    written, read, num_files = report.checkpoint.written_bytes, report.restore.read_bytes, report.checkpoint.num_files
+    written, read, num_files = (
+        report.checkpoint.written_bytes,
+        report.restore.read_bytes,
+        report.checkpoint.num_rank_files,
+    )
     parts = (-(-written // num_files // 2**23) * saves + -(-read // num_files // 2**23) * restores) * num_files
     assert costs(found) == pytest.approx(
         {
@@ -154,7 +158,11 @@ def test_a_price_of_a_tier_counts_its_own_copies_saves_and_restores() -> None:
     found = costs(DECIDE.answer(asked).offers[0])
     report = answered(FLASH, {"checkpoint.tiers": [nvme, archive]})
     stored = next(row.stored_bytes for row in report.tiers if row.kind == "object-store")
-    written, read, num_files = report.checkpoint.written_bytes, report.restore.read_bytes, report.checkpoint.num_files
+    written, read, num_files = (
+        report.checkpoint.written_bytes,
+        report.restore.read_bytes,
+        report.checkpoint.num_rank_files,
+    )
     parts = -(-written // num_files // 2**23) * num_files
     failures = YEAR / (6 * 3600)
     kept = (report.shares.useful_fraction or 0) + (report.shares.saving_fraction or 0)
