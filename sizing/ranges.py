@@ -152,6 +152,16 @@ def plausible_range(field: str) -> PlausibleRange:
     return plausible_ranges()[field]
 
 
+def range_text(field: str, value: float, *, per: str = "") -> str:
+    """What was assumed of a field, and from where to where it may lie; `per` says of what it is counted.
+
+    >>> range_text("reliability.detection_seconds", 300.0)
+    ' (assumed 5.0 min, may be 0 s to 10.0 min)'
+    """
+    low, high = (figure_text(field, end) for end in plausible_range(field).ends(value))
+    return f" (assumed {figure_text(field, value)}{per}, may be {low} to {high})"
+
+
 def plausible_choice(field: str) -> PlausibleChoice:
     """Return the choice of one field. Raises KeyError where the file has none."""
     return plausible_choices()[field]

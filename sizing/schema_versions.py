@@ -126,7 +126,7 @@ FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
         FormerDefault("reliability.relaunch_seconds", _at_once),
     ),
     2: (FormerDefault("training.attention", _attention),),
-    3: (
+    3: (  # and, in `run.workload.save_defaults`, one process that writes all as fast as the storage
         FormerDefault("model.language_model_only", _language_model_alone),
         FormerDefault("training.adapters.tensors", _all_of_attention),
         FormerDefault("training.adapters.base_dtype", _base_as_trained),

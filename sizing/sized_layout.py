@@ -28,7 +28,7 @@ from sizing.scenario import Scenario
 from sizing.state.offload import Offload
 from sizing.state.saved_state import RANK_PART
 from sizing.storage.profile import StorageProfile
-from sizing.storage.storage import is_in_nodes, resolve_storage
+from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.memory.search import CannotRun, MemoryQuestion, cannot_run, memory_warnings
 from sizing.training.memory.state import saved_off_gpu
@@ -80,9 +80,18 @@ def size_layout(scenario: Scenario) -> SizedLayout:
     """
     scenario = with_rate_of_link(scenario)
     layout = _size_layout(_LayoutKey(layout_text(scenario), scenario))
-    if scenario.cluster.storage_nics is not None and is_in_nodes(scenario.storage):
-        return replace(layout, workload=layout.workload.through(None))
-    return layout
+    workload = _onto_storage(layout.workload, scenario)
+    return layout if workload is layout.workload else replace(layout, workload=workload)
+
+
+def _onto_storage(workload: CheckpointWorkload, scenario: Scenario) -> CheckpointWorkload:
+    """The workload on the scenario's storage: past adapters to drives of nodes, and by processes as measured there."""
+    storage = resolve_storage(scenario.storage)
+    if storage is None:
+        return workload
+    if scenario.cluster.storage_nics is not None and storage.is_in_nodes:
+        workload = workload.through(None)
+    return workload.without_processes if storage.measures_one_process else workload
 
 
 def with_rate_of_link(scenario: Scenario) -> Scenario:
@@ -114,7 +123,7 @@ def workload_anew(scenario: Scenario, profile: StorageProfile | None = None) -> 
     """
     model, node = _resolve(scenario)
     checkpoint_layout = _lay_out(scenario, model, node, assigns_whole=waits_for_largest(scenario, profile))
-    return _compute_workload(scenario, model, node, checkpoint_layout)
+    return _onto_storage(_compute_workload(scenario, model, node, checkpoint_layout), scenario)
 
 
 def waits_for_largest(scenario: Scenario, profile: StorageProfile | None = None) -> bool:

@@ -177,6 +177,7 @@ FLAGS = (
     Flag("--node-write-bandwidth", "storage.profile.node_write_bytes_per_second", "RATE", "8GB/s"),
     Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "RATE", "10GB/s"),
     Flag("--writer-write-bandwidth", "storage.profile.writer_write_bytes_per_second", "RATE", "1GB/s"),
+    Flag("--process-write-bandwidth", "storage.profile.process_write_bytes_per_second", "RATE", "0.5GB/s"),
     Flag("--failures-per-node-day", "reliability.failures_per_node_day", "RATE", "0.0065"),
     Flag("--failures", "reliability.preset", "NAME", "llama-3-405b", is_common=True),
     Flag("--mtbf", "reliability.mtbf_seconds", "TIME", "9h", is_common=True),

@@ -39,6 +39,7 @@ _OF_TIMING: dict[str, Callable[[Timing], Numbers | None]] = {
     OVERHEAD: lambda timing: timing.stalled_fraction,
     "write.seconds": lambda timing: timing.save.seconds if timing.save else None,
     "write.stall_seconds": lambda timing: timing.save.stall_seconds if timing.save else None,
+    "export.seconds": lambda timing: timing.exports.seconds if timing.exports else None,
     "restore.seconds": lambda timing: timing.restore.seconds if timing.restore else None,
     "restore.time_to_first_step_seconds": lambda timing: timing.of_targets["recovery_seconds"],
     BEST_INTERVAL: _find_best_interval,

@@ -258,4 +258,6 @@ def run_warnings(
     yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)
     yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity)
-    yield from required_warnings(run.required, run.targets, workload=workload, checkpoint=inputs.checkpoint)
+    yield from required_warnings(
+        run.required, run.targets, workload=workload, profile=inputs.profile, checkpoint=inputs.checkpoint
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -97,8 +97,8 @@ class Exported(Figures):
     )
     num_writers: int = Field(description="Ranks or processes that write at once.")
     is_writer_rate_known: bool = Field(
-        description="Whether the storage's profile has a write rate of one writer. Without it so few writers are taken "
-        "to be as fast as the whole storage, or as their nodes."
+        description="Whether the storage's profile has a write rate of one writer. Without it rank 0 alone is taken to "
+        "write as one process does, and several writers as fast as the whole storage, or as their nodes."
     )
     gather_seconds: float = Field(
         description="Seconds in which the writer's node receives the weights of the others over the compute network; "
@@ -150,8 +150,9 @@ def export_times(
     """The steps of an export, None where there is none.
 
     rank-0: the node of rank 0 receives the weights of all others, B (1 - 1/nodes) at its network rate, then one stream
-    writes B. every-rank: all ranks write B in shards, then as many as there are files read B and write it again.
-    afterwards: one process for each file reads the weights and writes them, all on one node.
+    writes B, at most as fast as one process does. every-rank: all ranks write B in shards, then as many as there are
+    files read B and write it again. afterwards: one process for each file reads the weights and writes them, all on
+    one node.
     Source: transformers, save_pretrained of a full state dict; PyTorch, torch.distributed.checkpoint.hf_storage and
     `consolidate_safetensors_files_on_every_rank`; NVIDIA-NeMo/Automodel pull request 2289. Nothing overlaps.
     """
@@ -176,7 +177,8 @@ def export_steps(export: Export, workload: CheckpointWorkload) -> dict[Direction
         return _conversion_steps(workload.universal, workload)
     match export.written_by:
         case "rank-0":
-            return {"write": [_step(export, workload, num_streams=1)], "read": []}
+            step = _step(export, workload, num_streams=1)
+            return {"write": [replace(step, process_bytes_per_second=workload.process_bytes_per_second)], "read": []}
         case "every-rank":
             merging = _step(export, workload, num_streams=_num_mergers(export, workload), of_files=True)
             shards = _step(export, workload, num_streams=workload.num_gpus)

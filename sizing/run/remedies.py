@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sizing.provenance import defaults_used
-from sizing.ranges import plausible_range
+from sizing.ranges import plausible_range, range_text
 from sizing.run.evaluation import RunReport, run_assumptions
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.request import (
@@ -30,7 +30,8 @@ from sizing.run.solver import (
     min_interval_for_overhead_seconds,
 )
 from sizing.run.targets import TargetCheck
-from sizing.run.write import PLANNING
+from sizing.run.workload import ONE_PROCESS
+from sizing.run.write import PLANNING, process_assumed
 from sizing.storage.limits import limit_text
 from sizing.units import MAX_BYTES, figure_text, min_rate_text, min_seconds_text, percent_text, seconds_text
 
@@ -124,6 +125,8 @@ def _what_is_left(request: RunRequest, target: str) -> str:
     if write is None or target not in _OF_SAVES:
         return "other steps take too long"
     assumed = planning_text(request) if write.bottleneck == "planning" else ""
+    if write.bottleneck == "writer":
+        assumed = _process_text(request)
     taken = seconds_text(write.stall_seconds)
     return f"{limit_text(write.bottleneck)}{assumed} alone takes {taken}{_least_planning_text(request, target)}"
 
@@ -196,19 +199,16 @@ def goodput_with_less_text(request: RunRequest, goodput_of: Callable[[RunRequest
     return f", and {percent_text(reached)} with {' and '.join(ends)}"
 
 
-def range_text(field: str, value: float, *, per: str = "") -> str:
-    """What was assumed of a field, and from where to where it may lie; `per` says of what it is counted.
-
-    >>> range_text("reliability.detection_seconds", 300.0)
-    ' (assumed 5.0 min, may be 0 s to 10.0 min)'
-    """
-    low, high = (figure_text(field, end) for end in plausible_range(field).ends(value))
-    return f" (assumed {figure_text(field, value)}{per}, may be {low} to {high})"
-
-
 def planning_text(request: RunRequest) -> str:
     """The range of the planning of a save where nobody stated it; empty where somebody did or nothing is planned."""
     return next((range_text(PLANNING, value, per=" per rank") for value in _assumed_planning(request)), "")
+
+
+def _process_text(request: RunRequest) -> str:
+    """The range of what one process writes where nobody stated it; empty where somebody did."""
+    inputs = request.inputs
+    rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
+    return "" if rate is None else range_text(ONE_PROCESS, rate)
 
 
 def with_least_planning(request: RunRequest) -> RunRequest | None:

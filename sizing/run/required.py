@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from sizing.ranges import range_text
 from sizing.run.checkpoint import ARCHIVE, Checkpoint
 from sizing.run.export import export_times, mean_stall_seconds, stalling_writes
 from sizing.run.failures import Reliability, seconds_before_reading
@@ -17,7 +18,7 @@ from sizing.run.levels import overhead_of_levels_fraction
 from sizing.run.restore import exchange_of
 from sizing.run.targets import TargetCheck, Targets
 from sizing.run.tiers import TierLevel, levels_of_tiers, max_save_stall_seconds
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.workload import ONE_PROCESS, CheckpointWorkload
 from sizing.run.write import at_copy_rate, staging_wait_seconds, stalling_planning_seconds, with_copy_rate
 from sizing.storage.joint_rates import FILE_SYSTEM, NODE, JointRates, joint_rates
 from sizing.storage.limits import Demand, name_of_max, serial_steps, transfer
@@ -383,24 +384,35 @@ def _stalled_beside_copy_seconds(
 
 
 def required_warnings(
-    required: Required, checks: Sequence[TargetCheck], *, workload: CheckpointWorkload, checkpoint: Checkpoint
+    required: Required,
+    checks: Sequence[TargetCheck],
+    *,
+    workload: CheckpointWorkload,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
 ) -> Iterator[str]:
     """Which targets no rate can meet, but for those that are known to be missed: these have a remedy each."""
     missed = {check.target for check in checks if check.met is False}
     if required.write_bytes_per_second is None and required.write_target not in missed:
-        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([workload.write], required.write_seconds)}"
+        rates = profile.write if profile else Rates()
+        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([workload.write], required.write_seconds, rates)}"
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = workload.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted)}"
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates())}"
 
 
-def _no_rate(steps: Sequence[Demand], seconds: float) -> str:
+def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
     """Say what takes longer than a target leaves, whatever the bandwidth."""
     through_adapters = float(sum(step.network_seconds for step in steps))
     if through_adapters > seconds:
         taken = seconds_text(through_adapters)
         return f"is not met at any bandwidth: the adapters of cluster.storage_nics alone take {taken}"
+    of_process = float(sum(step.process_seconds(rates) for step in steps))
+    if of_process > seconds:
+        assumed, is_given = steps[0].process_bytes_per_second, rates.process_bytes_per_second is not None
+        rate = "" if is_given or assumed is None else range_text(ONE_PROCESS, float(assumed))
+        return f"is not met at any bandwidth: the process that writes all{rate} alone takes {seconds_text(of_process)}"
     return "is not met at any bandwidth: the steps that do not depend on it already take longer"
 
 

@@ -16,10 +16,9 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.storage.calibration import Calibration, Prediction, predict
 from sizing.storage.calibration.calibration import BEYOND
 from sizing.storage.catalog import NodeRate
-from sizing.storage.limits import NETWORK
 from sizing.storage.rates import DIRECTIONS, Direction, Rates, document_name
-from sizing.storage.storage import ResolvedStorage, resolve_storage
-from sizing.storage.terms import Demand, file_system_bytes, shared_terms
+from sizing.storage.storage import PICKLING_ENGINE, ResolvedStorage, resolve_storage
+from sizing.storage.terms import Demand, file_system_bytes, is_storage_known, shared_terms
 from sizing.storage.transfer import combined_seconds
 from sizing.units import rate_text, seconds_text
 
@@ -86,6 +85,11 @@ def calibration_warnings(
             yield from _extrapolation_warnings(prediction, direction)
         yield from _lower_bound_warnings(calibration, direction)
         yield from _planning_warnings(calibration, steps, direction)
+    if workload.write.process_bytes_per_second is not None and calibration.engine != PICKLING_ENGINE:
+        yield (
+            f"One process pickles and writes all, and the calibration's runs (engine {calibration.engine}) did not "
+            f"write as it does. Measure with ckpt-bench scan --engine {PICKLING_ENGINE}"
+        )
     yield from _grade_warnings(calibration, is_beyond=is_beyond)
     for warning in calibration.warnings:
         yield f"calibration: {warning}"
@@ -173,7 +177,7 @@ def _node_traffic(rates: Rates, steps: Sequence[Demand]) -> _NodeTraffic | None:
     traffic = []
     for step in steps:
         times = shared_terms(rates, step)
-        if not times.keys() - {NETWORK}:
+        if not is_storage_known(rates, times):
             return None
         seconds = combined_seconds(*times.values(), knee_power=rates.knee_power)
         if seconds > 0:

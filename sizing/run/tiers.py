@@ -143,7 +143,7 @@ def level_of_tier(
     The first tier that is saved to asynchronously stalls training for the copy to host memory, and for what must wait
     for room there; the others drain from the one before. A save to a tier behind the main storage is a copy from
     there, so training never waits for it. A tier in the nodes is read back once, by the nodes that wrote it, and passed
-    on; the adapters for storage do not limit it. Tiers take whole states of ranks, so there is nothing to plan.
+    on; the adapters for storage do not limit it. Tiers take whole states of ranks, so nothing is planned or gathered.
     Raises InvalidInput where a rate is missing.
     """
     mode: Mode = "async" if tier.kind == ARCHIVE else tier.mode or checkpoint.mode
@@ -181,7 +181,12 @@ def _save_transfer(tier: Tier, mode: Mode, profile: StorageProfile, workload: Ch
     if mode == "async":
         profile = profile.with_rates("write", device_to_host_bytes_per_second=None)
     num_sent = tier.num_copies - 1 if tier.kind == "peer-memory" else tier.num_copies
-    demand = replace(workload.write, total_bytes=workload.written_bytes * num_sent, planning_seconds_per_rank=0.0)
+    demand = replace(
+        workload.write,
+        total_bytes=workload.written_bytes * num_sent,
+        planning_seconds_per_rank=0.0,
+        process_bytes_per_second=None,
+    )
     moved = transfer(profile, [demand], direction="write")
     if moved is None:
         raise InvalidInput.of(

@@ -38,6 +38,7 @@ class SaveDefaults:
 
     `copied_fraction`: rate of a copy from a GPU to its host over the line rate of the link; `copied_source` says why.
     `plans`: planning takes the time that the format says; else none.
+    `process_bytes_per_second`: what one process pickles and writes, where all is written by it; None without a limit.
     `loses_drains`: a failure ends every drain that `checkpoint.drain_survives` does not name; else drains go on through
     failures that a tier in front recovers.
     """
@@ -45,29 +46,40 @@ class SaveDefaults:
     copied_fraction: float
     copied_source: str
     plans: bool
+    process_bytes_per_second: float | None
     loses_drains: bool
 
 
+ONE_PROCESS = "storage.profile.process_write_bytes_per_second"
 _COPY = plausible_range("storage.profile.device_to_host_bytes_per_second")
 AS_SHIPPED = SaveDefaults(
     copied_fraction=_COPY.midpoint,
     copied_source=f"{percent_text(_COPY.midpoint)} of the line rate of a GPU's link to its host: {_COPY.source}",
     plans=True,
+    process_bytes_per_second=plausible_range(ONE_PROCESS).midpoint,
     loses_drains=True,
 )
 """Defaults of the schema version of today."""
+BEFORE_PROCESSES = replace(AS_SHIPPED, process_bytes_per_second=None)
+"""Defaults of schema versions 2 and 3: one process writes as fast as the storage."""
 BEFORE_GUESSES = SaveDefaults(
     copied_fraction=1.0,
     copied_source="line rate of a GPU's link to its host; real copies are slower",
     plans=False,
+    process_bytes_per_second=None,
     loses_drains=False,
 )
 """Defaults of schema version 1: line rate, no planning, drains that outlive failures."""
 
 
+_LAST_WITHOUT_PROCESSES = 3
+
+
 def save_defaults(schema_version: int) -> SaveDefaults:
     """The defaults of a scenario of that version."""
-    return BEFORE_GUESSES if schema_version == 1 else AS_SHIPPED
+    if schema_version == 1:
+        return BEFORE_GUESSES
+    return BEFORE_PROCESSES if schema_version <= _LAST_WITHOUT_PROCESSES else AS_SHIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ class CheckpointWorkload:
     and `chain` says which saves must stay. `exported_bytes` are those of `checkpoint.export`, which may be a
     `universal` checkpoint. `num_state_copies` of the whole training state lie in GPUs of different nodes, at most
     `node_state_bytes` of it on one. The line rates of one GPU's link to its host, and of a node's ports to the other
-    nodes, are None where they are not published.
+    nodes, are None where they are not published. `process_bytes_per_second` is what one process pickles and writes.
 
     `stack_workloads` makes a workload of arrays, which has a row for each layout.
     """
@@ -97,6 +109,7 @@ class CheckpointWorkload:
     node: NodeSpec
     gpu_link_bytes_per_second: Numbers | None
     network_bytes_per_second: Numbers | None
+    process_bytes_per_second: Numbers | None = None
     defaults: SaveDefaults = AS_SHIPPED
     whole: CheckpointWorkload | None = None
     longest: CheckpointWorkload | None = None
@@ -139,6 +152,17 @@ class CheckpointWorkload:
             longest=self.longest and self.longest.through(node_network_bytes_per_second),
         )
 
+    @property
+    def without_processes(self) -> CheckpointWorkload:
+        """The workload where the own work of a process that writes all by itself does not limit."""
+        return replace(
+            self,
+            write=replace(self.write, process_bytes_per_second=None),
+            process_bytes_per_second=None,
+            whole=self.whole and self.whole.without_processes,
+            longest=self.longest and self.longest.without_processes,
+        )
+
 
 def workload_of(
     checkpoint_layout: CheckpointLayout,
@@ -171,6 +195,7 @@ def workload_of(
         node=node.spec,
         gpu_link_bytes_per_second=node.spec.host_link_bytes_per_second,
         network_bytes_per_second=node.spec.compute_network_bytes_per_second,
+        process_bytes_per_second=defaults.process_bytes_per_second,
         defaults=defaults,
         num_state_copies=num_state_copies(
             checkpoint_layout.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node
@@ -182,7 +207,10 @@ def workload_of(
 
 
 def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *, cached_plans: bool | None) -> Demand:
-    """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
+    """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it.
+
+    Where rank 0 writes all of it, one process decides. What each of many writers does is another figure.
+    """
     size, layout = checkpoint_layout.size, checkpoint_layout.on_nodes
     metadata_bytes, planning = size.small_state_bytes.get(METADATA, 0), checkpoint_layout.saved_as.planning
     planned_seconds = planning.seconds_per_rank(cached=cached_plans) if planning and defaults.plans else 0.0
@@ -199,6 +227,7 @@ def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *
         stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,
         largest_over_mean=layout.largest_over_mean,
         fullest_node_over_mean=layout.max_node_bytes * num_nodes / size.written_bytes,
+        process_bytes_per_second=defaults.process_bytes_per_second if checkpoint_layout.saved_as.is_by_rank_0 else None,
     )
 
 
@@ -379,6 +408,7 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
         network_bytes_per_second=_array(
             _fill_unknown([row.network_bytes_per_second for row in layouts], unknown=np.inf)
         ),
+        process_bytes_per_second=layouts[0].process_bytes_per_second,
     )
 
 

@@ -16,11 +16,12 @@ from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.figures import Figures
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.workload import ONE_PROCESS, CheckpointWorkload
 from sizing.storage.limits import Limit, Resource, Transfer, transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
 from sizing.storage.terms import Terms
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Numbers, as_number
 from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
 NO_WRITE_RATE = (
@@ -238,10 +239,30 @@ def at_copy_rate(profile: StorageProfile | None, rate: Numbers | None) -> Storag
     return (profile or StorageProfile.of()).with_rates("write", device_to_host_bytes_per_second=rate)
 
 
+def process_assumed(
+    profile: StorageProfile | None, *, workload: CheckpointWorkload, checkpoint: Checkpoint
+) -> float | None:
+    """The rate that is assumed of the process that writes a save, or an export, by itself; None where none is.
+
+    Source: `ranges.toml`, storage.profile.process_write_bytes_per_second.
+
+    >>> from sizing.sized_layout import size_layout
+    >>> from sizing.scenario import scenario_from
+    >>> full = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": "ddp"}})
+    >>> round(process_assumed(None, workload=size_layout(full).workload, checkpoint=full.checkpoint) / 1e6)
+    583
+    """
+    export = checkpoint.export
+    is_alone = workload.write.process_bytes_per_second is not None or (export and export.written_by == "rank-0")
+    rates = profile.write if profile else Rates()
+    is_stated = rates.stream_bytes_per_second is not None or rates.process_bytes_per_second is not None
+    return None if is_stated or not is_alone else as_number(workload.process_bytes_per_second)
+
+
 def stall_assumptions(
     profile: StorageProfile | None, *, workload: CheckpointWorkload, checkpoint: Checkpoint
 ) -> Iterator[Assumption]:
-    """The rates of a copy and of planning that nobody stated, and the room that a share has."""
+    """The rates of a copy, of planning and of one process that nobody stated, and the room that a share has."""
     rate = workload.copy_bytes_per_second
     if (
         checkpoint.copies_to_host
@@ -256,6 +277,8 @@ def stall_assumptions(
         share = percent_text(planned_fraction(cached=checkpoint.cached_plans))
         reason = f"{share} of planning without cached plans: {plausible_range(PLANNING).source}"
         yield Assumption(field=PLANNING, value=float(planning), reason=reason)
+    if (process := process_assumed(profile, workload=workload, checkpoint=checkpoint)) is not None:
+        yield Assumption(field=ONE_PROCESS, value=process, reason=plausible_range(ONE_PROCESS).reason)
     first = next(iter(checkpoint.front_tiers), None)
     mode = (first and first.mode) or checkpoint.mode
     drains_from_staging = mode == "async" and (first is None or first.kind != "host-memory")

@@ -1,11 +1,11 @@
 """The rates of all limits of one direction that go together: as fast as each other, none faster than needed.
 
 A transfer takes its serial steps and, of what all bytes pass through at once, the slowest. So one time s, in which each
-limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes have a rate
-that no storage raises: no rate above what they carry is asked for. A cache that is full drains at a rate of its own,
-which these rates do not raise either. Where contention slows down the file system, its rate is that of one writer. With
-a soft knee of power p the m limits take m^(1/p) s together; what no rate raises is then added, as a p-norm is at most
-the sum: the rates are enough, and in that case a little more.
+limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes, and
+processes whose own work limits, have a rate that no storage raises: no rate above what they carry is asked for. A cache
+that is full drains at a rate of its own, which these rates do not raise either. Where contention slows down the file
+system, its rate is that of one writer. With a soft knee of power p the m limits take m^(1/p) s together; what no rate
+raises is then added, as a p-norm is at most the sum: the rates are enough, and in that case a little more.
 
 Where a save is followed by an export, one step may need more of a single node or writer than the other. Then the rates
 of nodes and writers as given stay if they are enough, and the file system alone gets its min rate (`beside_given`).
@@ -38,11 +38,11 @@ class JointRates:
 
     `parts` is what the fullest unit of each limit moves in each step, a node's also where no rate of a node is known;
     `unit_bytes` is what it moves over all steps: the whole file system, the fullest node, the largest stream;
-    `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps
-    per second of s: 1 for one step, in sum more where the steps have unlike limits; `held_seconds` what each takes
-    through the adapters, or to drain a full cache, or at the rates of nodes and writers where these stay as given
-    (`keeps_given`); `kept_rates` are of those that also move something alone. `stream_seconds` is what one stream then
-    moves alone per second of s, `serial_seconds` what no rate shortens.
+    `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps per
+    second of s: 1 for one step, in sum more where the steps have unlike limits; `held_seconds` what each takes through
+    the adapters, or of its processes, or to drain a full cache, or at the rates of nodes and writers where these stay
+    as given (`keeps_given`); `kept_rates` are of those that also move something alone. `stream_seconds` is what one
+    stream then moves alone per second of s, `serial_seconds` what no rate shortens.
     """
 
     direction: Direction
@@ -139,12 +139,13 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     """The limits that a profile gives for a direction, and that of the file system, which every storage has."""
     rates = profile.rates(direction) if profile else Rates()
     stream = _stream_rate(rates)
+    demands = [replace(each, process_bytes_per_second=each.process_bytes_per_second_at(rates)) for each in demands]
     nodes = [name for name in _NODE_RATES if getattr(rates, name) is not None]
     names = [FILE_SYSTEM, *nodes, *([stream] if stream else [])]
     parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
     parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
-    held = tuple(np.maximum(demand.network_seconds, drained_seconds(rates, demand)) for demand in demands)
+    held = tuple(_held_seconds(rates, demand) for demand in demands)
     has_knee = rates.knee_power is not None
     together = len(names) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
     of_nodes = {NODE: [_unit_bytes(NODE, demand) for demand in demands]}
@@ -168,6 +169,12 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     )
 
 
+def _held_seconds(rates: Rates, demand: Demand) -> Numbers:
+    """The time of a step that no rate of the storage shortens."""
+    own = np.maximum(demand.network_seconds, demand.process_seconds(rates))
+    return np.maximum(own, drained_seconds(rates, demand))
+
+
 def _stream_rate(rates: Rates) -> str | None:
     return next((name for name in _STREAM_RATES if getattr(rates, name) is not None), None)
 
@@ -189,13 +196,20 @@ def _unit_bytes(name: str, demand: Demand) -> Numbers:
 
 
 def _max_rate(name: str, demands: Sequence[Demand]) -> Numbers:
-    """What the adapters of all nodes of a step let one unit of the limit move, in the step where that is most."""
+    """What adapters and processes let one unit of the limit move, in the step where that is most."""
     carried = (
-        np.inf
-        if demand.node_network_bytes_per_second is None
-        else demand.node_network_bytes_per_second
-        * _share(name, demand)
-        * np.divide(demand.num_nodes, demand.fullest_node_over_mean)
+        _share(name, demand)
+        * np.minimum(
+            _all_bytes_per_second(
+                demand.node_network_bytes_per_second, demand.num_nodes, demand.fullest_node_over_mean
+            ),
+            _all_bytes_per_second(demand.process_bytes_per_second, demand.num_streams, demand.largest_over_mean),
+        )
         for demand in demands
     )
     return functools.reduce(np.maximum, carried)
+
+
+def _all_bytes_per_second(unit_rate: Numbers | None, num_units: Numbers, largest_over_mean: Numbers) -> Numbers:
+    """Rate of all units of a rate, the fullest of which is the last; infinite where they do not limit."""
+    return np.inf if unit_rate is None else unit_rate * np.divide(num_units, largest_over_mean)

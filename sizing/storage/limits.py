@@ -12,7 +12,15 @@ from pydantic import Field
 
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction, Rates
-from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
+from sizing.storage.terms import (
+    Demand,
+    Resource,
+    Terms,
+    is_storage_known,
+    once_terms,
+    serial_terms,
+    shared_terms,
+)
 from sizing.storage.transfer import Numbers, combined_seconds, transfer_seconds
 from sizing.strict_model import StrictModel
 
@@ -118,12 +126,12 @@ class Transfer:
 def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Transfer | None:
     """The time of demands one after the other, or None where the profile gives no rate for the direction.
 
-    Adapters alone give no time: storage of unknown speed stands behind them.
+    Adapters and processes alone give no time: storage of unknown speed stands behind them.
     The profile's fields may hold arrays that broadcast together, set by `model_copy`.
     """
     rates = profile.rates(direction)
     steps = tuple(shared_terms(rates, demand) for demand in demands)
-    if not steps[0].keys() - {NETWORK}:
+    if not is_storage_known(rates, steps[0]):
         return None
     serial = serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)

@@ -16,13 +16,14 @@ from pydantic import Field
 
 from sizing.ranges import plausible_range
 from sizing.storage.transfer import Numbers
-from sizing.units import ByteCount, BytesPerSecond, Seconds, percent_text
+from sizing.units import ByteCount, BytesPerSecond, Seconds, percent_text, rate_text
 
 Direction = Literal["write", "read"]
 DIRECTIONS: tuple[Direction, ...] = ("write", "read")
 
 _COPY = "storage.profile.device_to_host_bytes_per_second"
 _PLANNING = "storage.profile.planning_seconds_per_rank"
+_PROCESS = "storage.profile.process_write_bytes_per_second"
 _FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
 _Contention = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _Stripes = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
@@ -76,7 +77,7 @@ class Rates(NamedTuple):
     """The figures of a StorageProfile in one direction, numbers or arrays. What is None does not limit.
 
     `node_buffered` and `writer_buffered` hold where streams go through the page cache. Only saves copy from device to
-    host and commit.
+    host, commit, and are written by one `process` alone.
     """
 
     file_system_bytes_per_second: Annotated[
@@ -110,6 +111,17 @@ class Rates(NamedTuple):
             "writer_{write}_bytes_per_second",
             BytesPerSecond,
             "Max {write} rate of one {writer}'s stream, in bytes per second. Default: no limit.",
+        ),
+    ] = None
+    process_bytes_per_second: Annotated[
+        Numbers | None,
+        Figure(
+            "process_write_bytes_per_second",
+            BytesPerSecond,
+            "Max rate at which one process makes files of tensors and writes them, where rank 0 alone writes a whole "
+            "checkpoint or export, in bytes per second. Default: that of one writer's stream where it is given, else "
+            f"{rate_text(plausible_range(_PROCESS).midpoint)}, the geometric mean of what was published of torch.save.",
+            only="write",
         ),
     ] = None
     writer_buffered_bytes_per_second: Annotated[

@@ -19,6 +19,9 @@ from sizing.strict_model import StrictModel
 MAX_CALIBRATION_ID_CHARACTERS = 100
 """A service's ids have 36 characters; what is much longer is a document in the wrong place."""
 
+PICKLING_ENGINE = "torch-save"
+"""Engine of `ckpt-bench` that writes as one process of a training script does."""
+
 _WAYS = ("preset", "profile", "calibration")
 
 
@@ -78,6 +81,16 @@ class ResolvedStorage:
         """Whether it is known to be drives of each node, which no network reaches."""
         return self.published is not None and self.published.tier == "local-nvme"
 
+    @property
+    def measures_one_process(self) -> bool:
+        """Whether its write rates hold for one process that pickles all by itself, as such a process was measured."""
+        if self.calibration is None:
+            measured = self.profile.measured
+            return measured is not None and measured.engine == PICKLING_ENGINE and measured.num_ranks == 1
+        fit = self.calibration.fit("write")
+        is_alone = fit is not None and fit.covered.num_nodes[0] * fit.covered.streams_per_node[0] == 1
+        return is_alone and self.calibration.engine == PICKLING_ENGINE
+
     def max_node_rate(self, direction: Direction, *, is_in_nodes: bool) -> NodeRate | None:
         """The most that is published of one node, to hold this storage against; None where its own was measured."""
         if self.calibration is not None or self.profile.measured is not None:
@@ -106,12 +119,3 @@ def resolve_storage(storage: Storage | None) -> ResolvedStorage | None:
     profile = published.profile if published else storage.profile
     assert profile is not None  # noqa: S101 - the block holds exactly one
     return ResolvedStorage(profile.direct() if io == "direct" else profile, published, io=io)
-
-
-def is_in_nodes(storage: Storage | None) -> bool:
-    """Whether a `storage` block asks for drives of each node.
-
-    Raises InvalidInput as `resolve_storage` does.
-    """
-    resolved = resolve_storage(storage)
-    return resolved is not None and resolved.is_in_nodes

@@ -6,6 +6,7 @@ same lines.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -41,12 +42,11 @@ Resource = Literal[
     "commit",
     "fixed",
 ]
-"""What can limit. `writer` is one stream, `page-cache` all buffered streams of a node, `storage-network` the adapters
-of a node where the cluster states them, `stripe` the part of one stream's file that one storage target holds,
-`contention` what further writers and nodes add to the time of the file system
-and is part of it in every answer, `write-back-cache` what drains a full cache of the storage, `compression` what ranks
-pack or unpack, `metadata` the rate of creating or opening files, `per-file` each file's own latency within its
-stream."""
+"""What can limit. `writer` is one stream, or the process behind it, `page-cache` all buffered streams of a node,
+`storage-network` the adapters of a node where the cluster states them, `stripe` the part of one stream's file that one
+storage target holds, `contention` what further writers and nodes add to the time of the file system and is part of it
+in every answer, `write-back-cache` what drains a full cache of the storage, `compression` what ranks pack or unpack,
+`metadata` the rate of creating or opening files, `per-file` each file's own latency within its stream."""
 
 
 Terms = dict[Resource, Numbers]
@@ -70,6 +70,8 @@ class Demand:
     of all bytes pass it, and `largest_linked_over_copied` x the bytes of the largest stream on the stream with most
     such bytes.
     A stream's file is striped over `num_stripes` storage targets; where that is not known, as many as the rates say.
+    `process_bytes_per_second` is what is assumed of one process that makes files of tensors and writes them, where each
+    stream is such a process; None where its own work does not limit.
     """
 
     total_bytes: Numbers
@@ -88,6 +90,7 @@ class Demand:
     linked_over_copied: Numbers = 1.0
     largest_linked_over_copied: Numbers = 1.0
     num_stripes: Numbers | None = None
+    process_bytes_per_second: Numbers | None = None
 
     @property
     def even(self) -> Demand:
@@ -127,6 +130,41 @@ class Demand:
             largest_over_mean=self.fullest_node_over_mean,
         )
 
+    def process_bytes_per_second_at(self, rates: Rates) -> Numbers | None:
+        """What one process writes that writes all: as the rates say, else as is assumed; None where none does.
+
+        Where the rates say what one stream does, nothing is assumed beside it.
+        """
+        assumed, given = self.process_bytes_per_second, rates.process_bytes_per_second
+        if assumed is None or given is not None:
+            return None if assumed is None else given
+        return assumed if rates.stream_bytes_per_second is None else None
+
+    def process_seconds(self, rates: Rates) -> Numbers:
+        """The time that the process with most bytes takes for its own work; 0 where that does not limit."""
+        rate = self.process_bytes_per_second_at(rates)
+        if rate is None:
+            return 0.0
+        return shared_seconds(
+            self.total_bytes,
+            num_units=self.num_streams,
+            unit_bytes_per_second=rate,
+            largest_over_mean=self.largest_over_mean,
+        )
+
+
+def is_storage_known(rates: Rates, terms: Terms) -> bool:
+    """Tell whether a rate of the storage is among the terms: adapters and processes work at rates of their own.
+
+    >>> alone = Rates()
+    >>> is_storage_known(alone, shared_terms(alone, Demand(8.0, 1, 1, 1, process_bytes_per_second=2.0)))
+    False
+    """
+    others: set[Resource] = {"storage-network"}
+    if rates.stream_bytes_per_second is None:
+        others.add("writer")
+    return bool(terms.keys() - others)
+
 
 def shared_terms(rates: Rates, demand: Demand) -> Terms:
     """Seconds of each resource that all bytes pass through at once: the slowest hides the others.
@@ -137,8 +175,11 @@ def shared_terms(rates: Rates, demand: Demand) -> Terms:
         (demand.num_streams, demand.largest_over_mean),
         (demand.num_nodes, demand.fullest_node_over_mean),
     )
+    writer = [
+        rate for rate in (rates.stream_bytes_per_second, demand.process_bytes_per_second_at(rates)) if rate is not None
+    ]
     units: tuple[tuple[Resource, Numbers | None, tuple[Numbers, Numbers]], ...] = (
-        ("writer", rates.stream_bytes_per_second, of_streams),
+        ("writer", functools.reduce(np.minimum, writer) if writer else None, of_streams),
         ("page-cache", rates.node_buffered_bytes_per_second, of_nodes),
         ("node", rates.node_bytes_per_second, of_nodes),
         ("storage-network", demand.node_network_bytes_per_second, of_nodes),

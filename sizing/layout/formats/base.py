@@ -305,6 +305,11 @@ class CheckpointFormat(ABC):
         return self.gathers == "optimizer on every rank"
 
     @property
+    def is_by_rank_0(self) -> bool:
+        """Whether one process makes and writes all files, however many ranks there are."""
+        return False
+
+    @property
     def assigns_shards(self) -> bool:
         """Whether the format assigns whole shards to ranks one by one, which a `Plan` may leave open."""
         return False

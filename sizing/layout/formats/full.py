@@ -21,6 +21,10 @@ _ON_ONE_RANK = Parallelism()
 class Full(CheckpointFormat):
     """Full state dict of FSDP2, saved by `torch.save`."""
 
+    @property
+    def is_by_rank_0(self) -> bool:
+        return True
+
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
         """List rank 0, which writes all tensors, each whole."""
         span = plan.spans[0]

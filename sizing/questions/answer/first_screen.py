@@ -76,6 +76,7 @@ SHOWN = {
     OVERHEAD,
     BEST_INTERVAL,
     *_NEEDED.values(),
+    "export.seconds",
     *(path for times in _TIMES.values() for path in times),
 }
 """The figures of the rows, by their paths in the report."""

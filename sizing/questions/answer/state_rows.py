@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.guesses.guess import WIDE_FRACTION
-from sizing.present.guesses import MARK
+from sizing.present.guesses import MARK, roughly
 from sizing.present.rows import UNKNOWN, Row
 from sizing.report import SizingReport
 from sizing.run.export import Exported
@@ -110,7 +110,7 @@ def beside_rows(report: SizingReport) -> Iterator[Row]:
 def written_beside(report: SizingReport) -> Iterator[Row]:
     """A row for the export and for the publication, where the scenario has them."""
     if report.export is not None:
-        yield _export_row(report.export)
+        yield roughly(report, _export_row(report.export), "export.seconds")
     if report.publication is not None:
         yield _publication_row(report.publication)
 
@@ -144,7 +144,8 @@ def _export_row(export: Exported) -> Row:
     if export.seconds is None or export.stall_seconds is None:
         return Row("export", UNKNOWN, f"{files}; give write and read rates")
     stall = f"stalls training for {seconds_text(export.stall_seconds)}" if export.stall_seconds else "in the background"
-    unknown = "" if export.is_writer_rate_known else " (rate of one not known)"
+    is_open = not export.is_writer_rate_known and export.num_writers > 1
+    unknown = " (rate of one not known)" if is_open else ""
     writers = f"{counted_text(export.num_writers, 'writer')}{unknown}"
     return Row("export", seconds_text(export.seconds), f"{files} by {writers}; {stall}")
 

@@ -23,7 +23,7 @@ from sizing.run.figures import with_arrays
 from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario, open_degrees, scenario_from
 from sizing.sized_layout import size_layout
-from sizing.storage.storage import is_in_nodes
+from sizing.storage.storage import resolve_storage
 
 MAX_REPORTED_ROWS = 200_000
 """About 270 bytes each as JSON: 54 MB, which clients still read. The front of more rows is small."""
@@ -48,7 +48,7 @@ class Sweep:
         self.refused: list[RefusedRows] = []
         self._blocks = combine_axes(self.axes, request.combine)
         self._document = with_fields(request.scenario, {axis.path: None for axis in self.axes})
-        self._workload: dict[tuple[str, bool], CheckpointWorkload] = {}
+        self._workload: dict[tuple[str, object], CheckpointWorkload] = {}
         self._layouts: dict[str, Scenario] = {}
         self._judged_by: list[str] = []
         self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
@@ -112,9 +112,9 @@ class Sweep:
         return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
 
     def _find_workload(self, scenario: Scenario) -> CheckpointWorkload:
-        """Find the workload of the scenario's layout, computed once for all that share both and the storage's path."""
-        text = scenario.model_dump_json(exclude=set(RUN_BLOCKS))
-        layout = (text, is_in_nodes(scenario.storage))
+        """Find the workload of the scenario's layout, computed once for all that share both and the kind of storage."""
+        text, storage = scenario.model_dump_json(exclude=set(RUN_BLOCKS)), resolve_storage(scenario.storage)
+        layout = (text, storage and (storage.is_in_nodes, storage.measures_one_process))
         if layout not in self._workload:
             self._workload[layout] = size_layout(scenario).workload
         return self._workload[layout]

@@ -197,7 +197,8 @@ def _unseen_seconds(fit: DirectionFit, known: Rates, direction: Direction, deman
         if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in fields
     }
     rates = Rates.of_document(bounds, direction)
-    steps = [shared_terms(rates, demand).values() for demand in demands]
+    of_storage = (replace(demand, process_bytes_per_second=None) for demand in demands)
+    steps = [shared_terms(rates, demand).values() for demand in of_storage]
     return sum((functools.reduce(np.maximum, terms) for terms in steps if terms), start=np.float64(0.0))
 
 

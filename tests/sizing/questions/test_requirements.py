@@ -908,7 +908,13 @@ def test_a_node_that_exports_needs_its_own_rate_and_does_not_scale_that_of_the_f
             "format": "torch-dist",
             "export": {"every": 1, "written_by": "rank-0"},
         },
-        storage={"profile": {"write_bytes_per_second": "50 GB/s", "node_write_bytes_per_second": "25 GB/s"}},
+        storage={
+            "profile": {
+                "write_bytes_per_second": "50 GB/s",
+                "node_write_bytes_per_second": "25 GB/s",
+                "process_write_bytes_per_second": "100 GB/s",
+            }
+        },
         targets={"max_stall_seconds": 20},
     )
     found = answer(scenario_from(asked))
@@ -935,7 +941,10 @@ def test_with_exports_answer_and_require_name_the_same_copy_rate(written_by: str
     profile = {"write_bytes_per_second": "80 GB/s", "read_bytes_per_second": "200 GB/s", "planning_seconds_per_rank": 0}
     asked = with_export(
         checkpoint={"format": "torch-dist", "mode": "async", "interval_seconds": 1800, "export": export},
-        storage={"profile": profile | {"node_write_bytes_per_second": "25 GB/s"}},
+        storage={
+            "profile": profile
+            | {"node_write_bytes_per_second": "25 GB/s", "process_write_bytes_per_second": "100 GB/s"}
+        },
         targets={"max_stall_seconds": 12, "max_overhead_fraction": 0.004},
     )
     rows = [row for row in REQUIRE.answer(asked).requirements if row.field == COPY]

@@ -26,12 +26,13 @@ def block(found: SizingReport) -> Exported:
 
 
 def test_rank_0_gathers_and_writes_while_training_waits() -> None:
-    found = exporting("rank-0")
+    rates = {"write_bytes_per_second": WRITE, "process_write_bytes_per_second": "100 GB/s"}
+    found = exporting("rank-0", storage={"profile": rates})
     exported = block(found)
     assert exported.num_bytes == WEIGHTS
     assert exported.num_files == -(-WEIGHTS // 50_000_000_000)
     assert exported.gather_seconds == pytest.approx(WEIGHTS * (1 - 1 / NODES) / NETWORK)
-    assert exported.write_seconds == pytest.approx(WEIGHTS / WRITE)
+    assert exported.write_seconds == pytest.approx(WEIGHTS / 100e9)
     assert exported.stall_seconds is not None
     assert exported.stall_seconds == exported.seconds
     plain = report().overhead.fraction

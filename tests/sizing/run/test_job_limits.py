@@ -27,7 +27,8 @@ def limits_of(found: SizingReport) -> dict[str, JobLimit]:
 
 
 def test_ranks_that_write_nothing_wait_for_all_of_a_full_state_dict() -> None:
-    found = answered("fsdp2", checkpoint={"format": "full", "observed_bytes": "700 GB"})
+    one = {"process_write_bytes_per_second": "1 GB/s"}
+    found = answered("fsdp2", storage=one, checkpoint={"format": "full", "observed_bytes": "700 GB"})
     row = limits_of(found)["collective-timeout"]
     assert row.needed == pytest.approx(700.0)
     assert (row.limit, row.holds) == (600.0, False)
@@ -35,7 +36,7 @@ def test_ranks_that_write_nothing_wait_for_all_of_a_full_state_dict() -> None:
     warned = [each for each in found.warnings if "does not hold" in each]
     assert len(warned) == 1
     assert row.setting in warned[0]
-    held = answered("fsdp2", checkpoint={"format": "full", "observed_bytes": "590 GB"})
+    held = answered("fsdp2", storage=one, checkpoint={"format": "full", "observed_bytes": "590 GB"})
     assert limits_of(held)["collective-timeout"].holds
 
 

@@ -142,7 +142,7 @@ def test_what_was_measured_is_worth_more_than_a_publication() -> None:
 
 
 def test_one_writer_is_held_against_what_a_whole_node_gives() -> None:
-    rates = storage(write_bytes_per_second="9 GB/s")
+    rates = storage(write_bytes_per_second="9 GB/s", process_write_bytes_per_second="9 GB/s")
     full = {"framework": "fsdp2"}
     (warning,) = warnings(
         training=full,
@@ -154,13 +154,15 @@ def test_one_writer_is_held_against_what_a_whole_node_gives() -> None:
 
 
 def test_one_writer_of_an_export_is_held_against_them_by_itself() -> None:
-    slow = storage(write_bytes_per_second="40 GB/s", read_bytes_per_second="40 GB/s")
+    fastest = {"process_write_bytes_per_second": "100 TB/s"}
+    slow = storage(write_bytes_per_second="40 GB/s", read_bytes_per_second="40 GB/s", **fastest)
     assert warnings(storage=slow) == []
     (warning,) = warnings(storage=slow, checkpoint={"export": {"every": 1, "written_by": "rank-0"}})
     assert warning.startswith("The export: Each writer would have to write 40.00 GB/s, 40.00 GB/s per node; the most")
     both = warnings(storage=slow | {"io": "direct"}, checkpoint={"export": {"every": 1, "written_by": "afterwards"}})
     assert [text.partition(" GB/s")[0] for text in both] == ["The export: Each writer would have to write 2.353"]
-    fast = warnings(checkpoint={"export": {"every": 1, "written_by": "rank-0"}})[-1]
+    rates = storage(**ON_8_NODES["storage"]["profile"], **fastest)
+    fast = warnings(checkpoint={"export": {"every": 1, "written_by": "rank-0"}}, storage=rates)[-1]
     assert fast.startswith("The export: Each writing node would send 5.000 TB/s, more than the 600.0 GB/s of all its")
     bounded = slow["profile"] | {"writer_write_bytes_per_second": "1 GB/s"}
     assert warnings(storage={"profile": bounded}, checkpoint={"export": {"every": 1, "written_by": "rank-0"}}) == []

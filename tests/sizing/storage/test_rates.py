@@ -20,6 +20,7 @@ def test_documents_of_today_can_be_read_whatever_the_program_calls_their_figures
             """
         write_bytes_per_second read_bytes_per_second node_write_bytes_per_second node_read_bytes_per_second
         node_buffered_write_bytes_per_second node_buffered_read_bytes_per_second writer_write_bytes_per_second
+        process_write_bytes_per_second
         writer_read_bytes_per_second writer_buffered_write_bytes_per_second writer_buffered_read_bytes_per_second
         device_to_host_bytes_per_second files_per_second read_files_per_second file_write_seconds file_read_seconds
         planning_seconds_per_rank read_planning_seconds_per_rank commit_seconds fixed_write_seconds fixed_read_seconds
