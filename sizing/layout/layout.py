@@ -32,8 +32,8 @@ from sizing.provenance import Assumption
 from sizing.ranges import plausible_choice
 from sizing.spelling import AnySpelling
 from sizing.state import StatePart, Training
-from sizing.state.optimizers import BYTES_PER_VALUE, WHOLE_MATRICES
-from sizing.state.saved_state import RANK_PART, PartName, is_plain
+from sizing.state.optimizers import WHOLE_MATRICES
+from sizing.state.saved_state import RANK_PART, PartName
 from sizing.state.training import Precision
 from sizing.strict_model import StrictModel
 from sizing.units import ByteCount, Fraction
@@ -256,6 +256,7 @@ def _save(inputs: _SaveInputs) -> RankContents:
         max_errors = {RANK_PART: max(map(errors.kept_bytes, holders))}
         max_dense = replace(max_dense, part_bytes=max_dense.part_bytes | max_errors)
     totals = FileTotals.of(writers, parts)
+    own_fraction = inputs.saved_as.stored_fraction(inputs.parts, totals) if inputs.compresses else 1.0
     return RankContents(
         size=size_of(
             inputs.inventory,
@@ -265,7 +266,7 @@ def _save(inputs: _SaveInputs) -> RankContents:
             totals=totals,
             files_per_rank=inputs.files_per_rank,
             observed_bytes=inputs.observed_bytes,
-            stored_fraction=_stored_fraction(inputs, totals),
+            stored_fraction=inputs.stored_fraction or own_fraction,
         ),
         dense_bytes=totals.dense_bytes,
         expert_bytes=totals.expert_bytes,
@@ -276,18 +277,6 @@ def _save(inputs: _SaveInputs) -> RankContents:
         parts=parts,
         holders=holders,
     )
-
-
-def _stored_fraction(inputs: _SaveInputs, totals: FileTotals) -> float:
-    """Return what is left of all bytes by the format's compression: as given, or the mean over the widths of values."""
-    if inputs.stored_fraction is not None or not inputs.compresses or not inputs.saved_as.stored_fractions:
-        return inputs.stored_fraction or 1.0
-    left = total = 0.0
-    for part in inputs.parts:
-        width = BYTES_PER_VALUE[part.dtype] if is_plain(part.dtype) else 0
-        left += inputs.saved_as.stored_fractions.get(width, 1.0) * totals.bytes_of(part.name)
-        total += totals.bytes_of(part.name)
-    return float(f"{left / total:.3g}") if total else 1.0
 
 
 def _assumptions(

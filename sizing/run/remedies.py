@@ -126,7 +126,9 @@ def _what_is_left(request: RunRequest, target: str) -> str:
         return "other steps take too long"
     assumed = planning_text(request) if write.bottleneck == "planning" else ""
     if write.bottleneck == "writer":
-        assumed = _process_text(request)
+        inputs = request.inputs
+        rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
+        assumed = "" if rate is None else range_text(ONE_PROCESS, rate)
     taken = seconds_text(write.stall_seconds)
     return f"{limit_text(write.bottleneck)}{assumed} alone takes {taken}{_least_planning_text(request, target)}"
 
@@ -202,13 +204,6 @@ def goodput_with_less_text(request: RunRequest, goodput_of: Callable[[RunRequest
 def planning_text(request: RunRequest) -> str:
     """The range of the planning of a save where nobody stated it; empty where somebody did or nothing is planned."""
     return next((range_text(PLANNING, value, per=" per rank") for value in _assumed_planning(request)), "")
-
-
-def _process_text(request: RunRequest) -> str:
-    """The range of what one process writes where nobody stated it; empty where somebody did."""
-    inputs = request.inputs
-    rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
-    return "" if rate is None else range_text(ONE_PROCESS, rate)
 
 
 def with_least_planning(request: RunRequest) -> RunRequest | None:

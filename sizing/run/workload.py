@@ -73,6 +73,7 @@ BEFORE_GUESSES = SaveDefaults(
 
 
 _LAST_WITHOUT_PROCESSES = 3
+"""Schema version after which one process pickles and writes at a rate of its own."""
 
 
 def save_defaults(schema_version: int) -> SaveDefaults:

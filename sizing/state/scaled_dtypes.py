@@ -26,6 +26,7 @@ _SCALES_PER_SCALE = 256
 """Scales that share a scale with double quantisation. Source: bitsandbytes 0.50, functional.py, quantize_4bit; Dettmers
 et al. 2023, arXiv 2305.14314, section 3."""
 _SCALE_BYTES = 4
+"""Bytes of a scale that is not quantised: fp32. Source: as above."""
 
 _TILE = 128
 _TILE_SCALE_BYTES = 4

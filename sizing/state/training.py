@@ -136,11 +136,6 @@ _BASE_DTYPES = {"4bit": "nf4", "int4": "nf4", "4": "nf4", "8bit": "int8", "8": "
 """Names that trainers' configs have for them."""
 
 
-def _known_base_dtype(value: object) -> object:
-    key = str(value).lower().replace("-", "").removeprefix("torch.")
-    return _BASE_DTYPES.get(key, value)
-
-
 class Adapters(StrictModel):
     """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
@@ -157,7 +152,12 @@ class Adapters(StrictModel):
         "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
         "is in a model without attention.",
     )
-    base_dtype: Annotated[AnySpelling[BaseDtype] | None, BeforeValidator(_known_base_dtype)] = Field(
+    base_dtype: Annotated[
+        AnySpelling[BaseDtype] | None,
+        BeforeValidator(
+            lambda value: _BASE_DTYPES.get(str(value).lower().replace("-", "").removeprefix("torch."), value)
+        ),
+    ] = Field(
         None,
         description="Dtype of the frozen weights, on the GPU and where they are saved (QLoRA: nf4; load_in_8bit: "
         "int8). In 8 and 4 bits matrices of layers alone are, with their scales; embeddings, head, norms and biases "

@@ -145,7 +145,10 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
     parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
-    held = tuple(_held_seconds(rates, demand) for demand in demands)
+    held = tuple(
+        np.maximum(np.maximum(demand.network_seconds, demand.process_seconds(rates)), drained_seconds(rates, demand))
+        for demand in demands
+    )
     has_knee = rates.knee_power is not None
     together = len(names) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
     of_nodes = {NODE: [_unit_bytes(NODE, demand) for demand in demands]}
@@ -167,12 +170,6 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
         serial_seconds=serial + (sum(held) if has_knee else 0.0),
         parts={name: tuple(sizes) for name, sizes in (of_nodes | parts).items()},
     )
-
-
-def _held_seconds(rates: Rates, demand: Demand) -> Numbers:
-    """The time of a step that no rate of the storage shortens."""
-    own = np.maximum(demand.network_seconds, demand.process_seconds(rates))
-    return np.maximum(own, drained_seconds(rates, demand))
 
 
 def _stream_rate(rates: Rates) -> str | None:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from sizing.errors import InvalidInput
 from sizing.frameworks.framework import OptimizerSharding
 from sizing.layout.containers import METADATA, OF_DCP, WITH_PLANS, ContainerOverhead, Metadata
-from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, SavingRank, WriterClass
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, FileTotals, Plan, SavingRank, WriterClass
 from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import Shards
 from sizing.layout.parallelism import Parallelism, Ranks
@@ -25,7 +25,8 @@ from sizing.layout.sharding import Sharding, sharding_of
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
-from sizing.state.saved_state import PartName
+from sizing.state.optimizers import BYTES_PER_VALUE
+from sizing.state.saved_state import PartName, StatePart, is_plain
 from sizing.state.training import FrameworkName, Training
 
 ReadersName = Literal["every-replica", "each-shard-once", "every-shard-copy", "writers", "rank-0"]
@@ -294,6 +295,17 @@ class CheckpointFormat(ABC):
     host_loading: HostLoading = WHOLE_FILES
     stored_fractions: Mapping[int, float] = field(default_factory=dict)
     stages_always: bool = False
+
+    def stored_fraction(self, parts: tuple[StatePart, ...], totals: FileTotals) -> float:
+        """Return what its own compression leaves of all bytes: the mean over the widths of values, in three digits."""
+        if not self.stored_fractions:
+            return 1.0
+        left = total = 0.0
+        for part in parts:
+            width = BYTES_PER_VALUE[part.dtype] if is_plain(part.dtype) else 0
+            left += self.stored_fractions.get(width, 1.0) * totals.bytes_of(part.name)
+            total += totals.bytes_of(part.name)
+        return float(f"{left / total:.3g}") if total else 1.0
 
     def gathered_parts(self, sharding: Sharding) -> tuple[PartName, ...]:
         """Return the parts that are gathered from other ranks in host memory before the write."""
