@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from typing import Any
 
 from pydantic import BaseModel
@@ -36,7 +36,7 @@ def correct(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     for name in _OWN_ERRORS:
         schemas.pop(name, None)
-    for name, example in _examples():
+    for name, example in _examples().items():
         schemas[name]["examples"] = [example]
     result = document["paths"]["/v1/jobs/{job_id}/result"]["get"]["responses"]["200"]["content"]["application/json"]
     result["examples"] = {"sweep": {"summary": "Report of a sweep", "value": schemas["SweepReport"]["examples"][0]}}
@@ -76,16 +76,14 @@ def _refer_anew(part: Any, references: dict[str, str]) -> None:
         part["$ref"] = references[part["$ref"]]
 
 
-def _examples() -> Iterator[tuple[str, Any]]:
-    """Yield examples of answers that are too long to write by hand, or that are defined elsewhere."""
-    yield "BenchmarkResult", RESULT_EXAMPLE
-    yield "Health", {"status": "ok"}
+@functools.cache
+def _examples() -> dict[str, Any]:
+    """Return examples of answers that are too long to write by hand, or that are defined elsewhere, by their schemas.
+
+    They are made once in a process: to answer each question takes seconds.
+    """
     schema = {"schema_revision": "r0008", "accepted_from": "r0008", "known_to": "r0008", "serves_from": "r0005"}
-    yield "Readiness", {"status": "ok"} | schema
-    for entry in QUESTIONS.values():
-        question = entry.question
-        request = question.parse_request(question.quick_example or question.example)
-        yield question.report.__name__, question.answer_request(request).report.model_dump(mode="json")
+    examples = {"BenchmarkResult": RESULT_EXAMPLE, "Health": {"status": "ok"}, "Readiness": {"status": "ok"} | schema}
     entries: dict[str, BaseModel] = {
         "CheckpointContents": contents_of_sent(SentFile.model_validate(REFERENCE_FILE)),
         "ImportReport": import_config_files(ImportRequest.model_validate(REFERENCE_IMPORT)),
@@ -98,8 +96,10 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "Technique": techniques()[0],
         "ValidationReport": validation_report([*reference_run()]),
     }
-    for name, entry_shown in entries.items():
-        yield name, entry_shown.model_dump(mode="json")
+    for question in (entry.question for entry in QUESTIONS.values()):
+        request = question.parse_request(question.quick_example or question.example)
+        entries[question.report.__name__] = question.answer_request(request).report
+    return examples | {name: shown.model_dump(mode="json") for name, shown in entries.items()}
 
 
 def _correct_responses(responses: dict[str, Any]) -> dict[str, Any]:

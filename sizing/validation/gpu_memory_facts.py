@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from sizing.layout import Parallelism
 from sizing.model import catalog
 from sizing.published import published
-from sizing.report import answer
-from sizing.scenario import scenario_from
 from sizing.training.memory.layer_activations import LayerShape
 from sizing.training.schedules.one_way import bubble_fraction
 from sizing.validation.comparison import Comparison, Source
+from sizing.validation.measured_runs import predicted_memory
 
 _ESTIMATORS = Source("tool", "State on a GPU, as Megatron-LM's, SimuMax' and llm-analysis' estimators say")
 _RECOMPUTED = Source("arithmetic", "State on a GPU, with what the estimators leave out reckoned in")
@@ -45,7 +44,7 @@ def _gpu_state() -> Iterator[Comparison]:
                 "parallelism": parallelism,
                 "checkpoint": {"format": format_name},
             }
-            predicted = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
+            predicted = predicted_memory(document).gpu_state_bytes / 1e9
             fact = f"state GB per GPU of {name}, {kind} optimizer"
             whole = row["plain_gb" if kind == "plain" else "distributed_optimizer_gb"]
             estimate = row.get(f"estimators_{kind}_gb", whole)
@@ -63,7 +62,7 @@ def _zero() -> Iterator[Comparison]:
             "training": {"framework": "deepspeed", "precision": "fp16-mixed"},
             "parallelism": {"data": 64, "zero_stage": stage},
         }
-        predicted = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
+        predicted = predicted_memory(document).gpu_state_bytes / 1e9
         yield _ZERO.compare(f"state GB per GPU of 7.5B, ZeRO stage {stage}", predicted, facts[key], within=1e-9)
 
 

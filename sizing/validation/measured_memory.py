@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.report import answer
 from sizing.units import parse_bytes
 from sizing.validation.comparison import Comparison, Source
 from sizing.validation.measured_runs import (
     Row,
     case_name,
+    predicted_memory,
     run_name,
     simumax_rows,
     simumax_scenario,
@@ -31,7 +31,7 @@ _RESERVED = Source(
 def measured_memory() -> Iterator[Comparison]:
     """Compare allocated bytes within 5 %, and reserved bytes with the range that fragments leave open."""
     for row in simumax_rows():
-        predicted = (answer(simumax_scenario(row)).training.total_bytes or 0) / _GIB
+        predicted = (predicted_memory(simumax_scenario(row)).total_bytes or 0) / _GIB
         fact, measured = f"GiB allocated: {case_name(row)}", row["measured_peak_allocated_gib"]
         yield _ALLOCATED.compare(fact, predicted, measured, within=ALLOCATED_WITHIN)
     for row in torchtitan_rows():
@@ -48,7 +48,7 @@ def _compare_reserved(row: Row) -> Comparison:
     if row["linear_precision"].startswith("nvfp4"):
         because = "what its 4-bit matrix products keep for the backward pass is not counted"
         return _RESERVED.list_unpredicted(fact, measured, because=because)
-    memory = answer(torchtitan_scenario(row)).training
+    memory = predicted_memory(torchtitan_scenario(row))
     low, high = (each / _GIB for each in memory.reserved_bytes or (0, 0))
     within = (1 - low / high) if low <= measured else 0.0
     note = f"reserved may be {low:.1f} to {high:.1f} GiB"

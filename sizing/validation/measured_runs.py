@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 from sizing.model import catalog
 from sizing.published import published
+from sizing.scenario import scenario_from
+from sizing.sized_layout import size_layout
+from sizing.training import GpuMemory
 from sizing.training.time.overlaps import TENSOR_WHERE_ON
 from sizing.training.time.rates import published_fractions
+from sizing.training.time.step import StepTime
 
 TORCHTITAN_SEQUENCE = 8192
 """Tokens where a table does not say: seq_len of the configurations at the commits that the tables name."""
@@ -32,6 +38,26 @@ WITHOUT_OVERLAP = {"overlap": {"pipeline": 0.0}}
 _PRECISIONS = {"bf16": "bf16-mixed", "float8": "fp8-mixed", "mxfp8": "mxfp8-mixed", "nvfp4": "nvfp4-mixed"}
 
 Row = dict[str, Any]
+
+
+def predicted_memory(document: Row) -> GpuMemory:
+    """Predict memory and step of a run, the `training` block of its report, without all else that a report weighs.
+
+    Raises InvalidInput where its layout is refused.
+    """
+    return _predicted_memory(json.dumps(document))
+
+
+def predicted_step(document: Row) -> StepTime:
+    """Predict the step of a run that names its GPU and batch. Raises InvalidInput where its layout is refused."""
+    step = predicted_memory(document).step
+    assert step is not None  # noqa: S101  all of these name their GPU and batch
+    return step
+
+
+@functools.cache
+def _predicted_memory(document: str) -> GpuMemory:
+    return size_layout(scenario_from(json.loads(document))).memory
 
 
 def torchtitan_rows() -> list[Row]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.published import published
-from sizing.report import answer
 from sizing.validation.comparison import Comparison, Source
-from sizing.validation.measured_runs import TENSOR_OVERLAP, Row, megascale_scenario
+from sizing.validation.measured_runs import TENSOR_OVERLAP, Row, megascale_scenario, predicted_step
 
 WITHIN = 0.2
 """Tolerance, the same as step_times.WITHIN."""
@@ -203,10 +202,9 @@ def _compare(row: Row, recipes: _Recipes, *, release: str = "") -> Comparison:
     if isinstance(document, str):
         return source.list_unpredicted(fact, measured, because=document)
     try:
-        step = answer(document).training.step
+        step = predicted_step(document)
     except InvalidInput:
         return source.list_unpredicted(fact, measured, because=_UNEVEN)
-    assert step is not None  # noqa: S101  all of these name their GPU and batch
     predicted = step.tokens_per_second_per_gpu
     if abs(predicted / measured - 1.0) <= WITHIN:
         miss = ""
@@ -232,7 +230,6 @@ def _megascale() -> Iterator[Comparison]:
         shape |= {"hidden_size": 20_480, "num_layers": 105, "num_attention_heads": 160}
         data = row["num_gpus"] // (8 * 35)
         document["parallelism"] = {"tensor": 8, "pipeline": 35, "virtual_pipeline": 3, "data": data}
-        step = answer(document).training.step
-        assert step is not None  # noqa: S101  its GPU and batch are named
+        step = predicted_step(document)
         measured = row["mfu_percent_megatron_lm"]
         yield _OF_530B.compare(f"MFU, %: on {row['num_gpus']} GPUs", 100 * step.mfu_fraction, measured, within=WITHIN)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from sizing.cluster.node import node_catalog
 from sizing.errors import InvalidInput
 from sizing.published import published
-from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 from sizing.training.time.step_errors import ComparedRun, StepErrors, StepFacts
@@ -21,6 +20,7 @@ from sizing.validation.measured_runs import (
     megascale_scenario,
     megatron_table_scenario,
     megatron_table_seconds,
+    predicted_step,
     simumax_rows,
     simumax_scenario,
     torchtitan_rows,
@@ -116,11 +116,9 @@ def _run(
 ) -> Iterator[ComparedRun]:
     """Yield a run by its seconds or its tokens per second and GPU, unless its layout is refused."""
     try:
-        report = answer(document)
+        step = predicted_step(document)
     except InvalidInput:
         return
-    step = report.training.step
-    assert step is not None  # noqa: S101  all of these name their GPU and batch
     measured = step.seconds * step.tokens_per_second_per_gpu / rate if rate else seconds or 0.0
     yield ComparedRun(publisher, _facts(document), measured / step.seconds)
 

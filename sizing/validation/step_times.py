@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.published import published
-from sizing.report import answer
 from sizing.validation.comparison import Comparison, Source
 from sizing.validation.measured_runs import (
     Row,
@@ -18,6 +17,7 @@ from sizing.validation.measured_runs import (
     megascale_scenario,
     megatron_table_scenario,
     megatron_table_seconds,
+    predicted_step,
     run_name,
     simumax_rows,
     simumax_scenario,
@@ -91,13 +91,6 @@ def _median(timed: list[TimedRun], runs: str, *, miss: str = "") -> Comparison:
     return _compare(_SUMMARY, f"median of {len(timed)} {runs}: 1 + error", 1.0 + median, 1.0, miss=miss)
 
 
-def step_seconds(document: Row) -> float:
-    """Return the seconds of a step, for a scenario whose step time is known."""
-    step = answer(document).training.step
-    assert step is not None  # noqa: S101  all of these name their GPU and batch
-    return step.seconds
-
-
 def _key_of(document: Row) -> tuple[object, ...]:
     """Return what comparable runs have in common: model, GPUs, batch and sequence length."""
     training = document["training"]
@@ -115,7 +108,7 @@ def _compare(source: Source, fact: str, predicted: float, measured: float, *, mi
 def _simumax(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in simumax_rows():
         document = simumax_scenario(row)
-        predicted, measured = step_seconds(document), row["measured_step_ms"] / 1e3
+        predicted, measured = predicted_step(document).seconds, row["measured_step_ms"] / 1e3
         timed.append(TimedRun(document, _key_of(document), predicted, measured))
         miss = _GROUPS if row["model"].startswith("deepseek") else _SMALL
         yield _compare(_SIMUMAX, f"s: {case_name(row)}", predicted, measured, miss=miss)
@@ -124,7 +117,7 @@ def _simumax(timed: list[TimedRun]) -> Iterator[Comparison]:
 def _table(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in published("megatron_table1")["rows"]:
         document = megatron_table_scenario(row)
-        predicted, measured = step_seconds(document), megatron_table_seconds(row)
+        predicted, measured = predicted_step(document).seconds, megatron_table_seconds(row)
         timed.append(TimedRun(document, _key_of(document), predicted, measured))
         fact = f"s: {row['printed_billion_parameters']}B on {row['num_gpus']} A100"
         yield _compare(_TABLE, fact, predicted, measured, miss=_PLAIN)
@@ -133,7 +126,7 @@ def _table(timed: list[TimedRun]) -> Iterator[Comparison]:
 def _megascale(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in megascale_rows():
         document = megascale_scenario(row)
-        predicted = step_seconds(document)
+        predicted = predicted_step(document).seconds
         timed.append(TimedRun(document, _key_of(document), predicted, row["step_seconds"]))
         fact = f"s: {row['model']}, {row['global_batch_sequences']} sequences on {row['num_gpus']} GPUs"
         yield _compare(_MEGASCALE, fact, predicted, row["step_seconds"], miss=_LARGE_SCALE)
@@ -143,8 +136,7 @@ def _torchtitan(timed: list[TimedRun]) -> Iterator[Comparison]:
     for row in torchtitan_rows():
         fact, tokens_per_second = f"tokens/s per GPU: {run_name(row)}", row["tokens_per_second_per_gpu"]
         document = torchtitan_scenario(row)
-        step = answer(document).training.step
-        assert step is not None  # noqa: S101  all of these name their GPU and batch
+        step = predicted_step(document)
         measured = step.seconds * step.tokens_per_second_per_gpu / tokens_per_second
         timed.append(TimedRun(document, (*_key_of(document), row["linear_precision"]), step.seconds, measured))
         is_throttled = "activation_checkpointing" in row

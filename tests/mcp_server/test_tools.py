@@ -7,22 +7,25 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
-import jsonschema
+import jsonschema_rs
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.client import ConnectMode
 from mcp_types import CallToolResult, TextContent
 
+from mcp_server.main import main
 from mcp_server.server import new_server
 from mcp_server.tools import MAX_ROWS, tools
 from sizing.questions.registry import QUESTIONS
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
+from tests.testbed.terminal import typed
 
 PROGRAM = [sys.executable, "-m", "mcp_server.main"]
 GPT2 = {"model": {"preset": "gpt2"}}
@@ -46,7 +49,7 @@ def text_of(result: CallToolResult) -> str:
 def test_every_question_answers_its_example_as_in_python(name: str) -> None:
     question = QUESTIONS[name].question
     example = dict(question.quick_example or question.example)
-    jsonschema.validate(example, tools()[name].schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema_rs.Draft202012Validator(tools()[name].schema()).validate(example)
     result = asked(name, example | {"detail": "report"})
     answer = question.answer_request(question.parse_request(example))
     assert result.structured_content == answer.report.model_dump(mode="json")
@@ -56,9 +59,9 @@ def test_schemas_are_short_enough_to_be_read_with_every_conversation_and_refuse_
     schemas = {name: tool.schema() for name, tool in tools().items()}
     assert sum(len(json.dumps(schema)) for schema in schemas.values()) < 50_000
     for schema in schemas.values():
-        jsonschema.Draft202012Validator.check_schema(schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(GPT2 | {"gpus": 8}, schemas["answer"])
+        jsonschema_rs.meta.validate(schema)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schemas["answer"], GPT2 | {"gpus": 8})
 
 
 def test_a_short_answer_has_the_verdict_and_no_table_and_tables_have_all() -> None:
@@ -155,7 +158,7 @@ def test_a_program_asks_by_http_and_another_host_is_refused(address: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:8300", "127.0.0.1", "127.0.0.1:99999", ":8300"])
-def test_an_address_beyond_this_machine_is_refused(text: str) -> None:
-    done = subprocess.run([*PROGRAM, "--http", text], capture_output=True, text=True, check=False)
+def test_an_address_beyond_this_machine_is_refused(text: str, tmp_path: Path) -> None:
+    done = typed(main, "ckpt-mcp", "--http", text, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: --http must be an address of this machine with a port, got ")

@@ -84,16 +84,17 @@ function change(part, milliseconds = 0) {
     if (name === state.question) button.setAttribute("aria-current", "page");
     else button.removeAttribute("aria-current");
   }
+  byId("answer").setAttribute("aria-busy", "true");
   clearTimeout(later);
   later = setTimeout(asked, milliseconds);
 }
 
 async function asked() {
+  later = undefined;
   under_way?.abort();
   under_way = new AbortController();
   const { signal } = under_way;
   const { path, of } = QUESTIONS[state.question];
-  byId("answer").setAttribute("aria-busy", "true");
   const asking = ask(path, of(state.scenario, state.purchase), signal);
   const kept = keepInAddress(signal);
   try {
@@ -172,7 +173,7 @@ function showProblem(error) {
 
 function ended(kind) {
   byId("shown").className = kind;
-  byId("answer").setAttribute("aria-busy", "false");
+  byId("answer").setAttribute("aria-busy", String(later !== undefined));
 }
 
 function tab(name, label) {

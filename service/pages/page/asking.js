@@ -14,6 +14,7 @@ export function asking(path, section, shown) {
   let turn = 0;
 
   async function now(question) {
+    later = undefined;
     const mine = ++turn;
     section.setAttribute("aria-busy", "true");
     try {
@@ -25,10 +26,11 @@ export function asking(path, section, shown) {
     } catch (error) {
       if (mine === turn) tell(section, error);
     }
-    if (mine === turn) section.setAttribute("aria-busy", "false");
+    if (mine === turn) section.setAttribute("aria-busy", String(later !== undefined));
   }
 
   function soon(question) {
+    section.setAttribute("aria-busy", "true");
     clearTimeout(later);
     later = setTimeout(() => now(question), MILLISECONDS_BETWEEN_KEYS);
   }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from pydantic import Field
 
@@ -106,8 +107,7 @@ class ChunkSeconds:
 
     def __add__(self, other: ChunkSeconds) -> ChunkSeconds:
         """Return the seconds of two chunks, one after the other."""
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return ChunkSeconds(*(one + two for one, two in pairs))
+        return ChunkSeconds(*map(operator.add, _seconds_of(self), _seconds_of(other)))
 
     def slowed(self, fraction: float, *, waiting: float = 0.0) -> ChunkSeconds:
         """Return the seconds where computing achieves this fraction of the rate, and both passes wait longer."""
@@ -151,6 +151,9 @@ class ChunkSeconds:
                 return self.input_gradient, self.backward_waiting, self.backward_exchange
             case PassKind.WEIGHT_GRADIENT:
                 return self.weight_gradient, 0.0, 0.0
+
+
+_seconds_of = operator.attrgetter(*(each.name for each in fields(ChunkSeconds)))
 
 
 def hidden_seconds(exchange: float, behind: float, *, fraction: float) -> float:

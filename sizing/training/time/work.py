@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sizing.model import ResolvedModel
@@ -38,11 +38,14 @@ class Work:
     heads: float = 0.0
 
     def __add__(self, other: Work) -> Work:
-        return Work(*map(operator.add, astuple(self), astuple(other)))
+        return Work(*map(operator.add, _figures(self), _figures(other)))
 
     def times(self, number: float) -> Work:
         """Return the work of a number of such layers."""
-        return Work(*(number * each for each in astuple(self)))
+        return Work(*[number * each for each in _figures(self)])
+
+
+_figures = operator.attrgetter(*(each.name for each in fields(Work)))  # astuple() would copy each, ten times slower
 
 
 class NoWork(Exception):

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from sizing.questions.cluster.contention import (
     PeriodicWrites,
@@ -71,6 +70,8 @@ def test_jobs_that_always_write_always_collide() -> None:
 
 
 def test_equal_jobs_write_together_as_often_as_the_binomial_says() -> None:
+    from scipy.stats import binom  # noqa: PLC0415 - a second, which only this test needs
+
     groups = [PeriodicWrites(600, 30.0, 600.0), PeriodicWrites(400, 15.0, 300.0)]
     assert mean_concurrent(groups) == pytest.approx(50.0)
     for fraction in (0.01, 0.5, 0.99, 0.9999):
