@@ -18,7 +18,7 @@ from service.compute.jobs import Jobs
 from service.compute.pool import ComputePool
 from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
-from service.http.bodies import BodyRoom
+from service.http.fair_room import FairRoom
 from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
@@ -114,7 +114,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics, app.state.compute, app.state.sizings = metrics, compute, Sizings(database, compute)
     app.state.jobs = Jobs(database, settings, metrics)
     app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
-    app.state.body_room, app.state.body_turns = BodyRoom(settings), FairTurns(1, max_asked=MAX_ASKED)
+    app.state.body_room, app.state.body_turns = FairRoom(settings), FairTurns(1, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)
     app.add_middleware(ResponseCompression)
     if settings.requests_per_second:

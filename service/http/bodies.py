@@ -11,63 +11,20 @@ import collections
 import json
 import math
 import re
-import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pydantic_core
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType, busy
-from service.settings import Settings
+from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
 from sizing.errors import shown
 
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's flag for a gzip header."""
 _IDENTITY = "identity"
-
-
-class BodyRoom:
-    """Room for the bodies of requests that a worker has at once, shared by its clients.
-
-    A client may hold as many bytes as are free: one alone half of the room, and of n each one part in n + 1 (dynamic
-    queue length thresholds with factor 1: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6 (2), 1998).
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        largest = max(settings.max_body_bytes, settings.max_result_bytes)
-        self.num_free = max(settings.worker_memory_bytes // 16, 4 * largest)
-        """Bytes: of the largest body twice, as it came and unpacked. What is made of a body takes ten times as much."""
-        self._held: collections.Counter[str] = collections.Counter()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def of(self, client: str) -> Iterator[Callable[[int], None]]:
-        """Yield a function that takes bytes for a request of a client until the block ends. It raises Busy."""
-        num_taken = 0
-
-        def take(num_bytes: int) -> None:
-            nonlocal num_taken
-            with self._lock:
-                if self._held[client] + num_bytes > self.num_free - num_bytes:
-                    raise busy()
-                self._move(client, num_bytes)
-                num_taken += num_bytes
-
-        try:
-            yield take
-        finally:
-            with self._lock:
-                self._move(client, -num_taken)
-                if not self._held[client]:
-                    del self._held[client]
-
-    def _move(self, client: str, num_bytes: int) -> None:
-        self._held[client] += num_bytes
-        self.num_free -= num_bytes
 
 
 async def body_of(request: Request, *, max_bytes: int, max_seconds: float, take: Callable[[int], None]) -> bytes:
