@@ -111,7 +111,9 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.settings, app.state.database = settings, database
-    app.state.metrics, app.state.compute, app.state.sizings = metrics, compute, Sizings(database, compute)
+    app.state.metrics, app.state.compute = metrics, compute
+    app.state.loop_turns = FairTurns(1, max_asked=settings.max_connections)
+    app.state.sizings = Sizings(database, compute, app.state.loop_turns)
     app.state.jobs = Jobs(database, settings, metrics)
     app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
     app.state.body_room, app.state.body_turns = FairRoom(settings), FairTurns(1, max_asked=MAX_ASKED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -46,32 +47,36 @@ class JsonRoute(APIRoute):
             max_bytes = self.max_bytes(settings)
             with room.of(client_of(request.scope)) as take:
                 await json_request.read(max_bytes=max_bytes, max_seconds=settings.body_seconds, take=take)
+                parse = functools.partial(self._parse, json_request, max_bytes, take)
                 if json_request.is_large:
-                    await while_connected(json_request, self._parse_in_turn(json_request, take, max_bytes))
+                    await while_connected(json_request, _in_thread(json_request, parse))
                 else:
-                    json_request.parse(max_bytes=max_bytes, take=take)
+                    turns: FairTurns = request.app.state.loop_turns
+                    async with turns.step(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+                        parse()
                 return await handler(json_request)
 
         return handle
 
-    async def _parse_in_turn(self, request: JsonRequest, take: Callable[[int], None], max_bytes: int) -> None:
-        """Parse and validate a large document in a thread, in the client's turn. Raises InvalidInput.
+    def _parse(self, request: JsonRequest, max_bytes: int, take: Callable[[int], None]) -> None:
+        """Parse and validate the document of a request. Raises InvalidInput.
 
         Where the document breaks a rule of FastAPI's, nothing is noted, and the route reports what is wrong.
         """
-
-        def parse() -> None:
-            request.parse(max_bytes=max_bytes, take=take)
-            if self.body_field is not None:
-                request.validated, _ = self.body_field.validate(request.document)
-
-        turns: FairTurns = request.app.state.body_turns
-        async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
-            await see_through(run_in_threadpool(parse))
+        request.parse(max_bytes=max_bytes, take=take)
+        if self.body_field is not None and request.content:
+            request.validated, _ = self.body_field.validate(request.document)
 
     def max_bytes(self, settings: Settings) -> int:
         """Return the max bytes of a body that the route reads."""
         return settings.max_body_bytes
+
+
+async def _in_thread(request: JsonRequest, parse: Callable[[], None]) -> None:
+    """Parse a large document in a thread, in the client's turn."""
+    turns: FairTurns = request.app.state.body_turns
+    async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+        await see_through(run_in_threadpool(parse))
 
 
 class OpenJsonRoute(JsonRoute):

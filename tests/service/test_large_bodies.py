@@ -1,5 +1,6 @@
 """Large documents are validated in a thread, once; small ones where they are."""
 
+import asyncio
 import gzip
 import json
 import subprocess
@@ -8,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, field_validator
@@ -23,6 +25,7 @@ from tests.service.conftest import result_document
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 validated_by: list[int] = []
+validated_texts: list[str] = []
 
 
 class Note(BaseModel):
@@ -34,6 +37,7 @@ class Note(BaseModel):
     @classmethod
     def _noted(cls, text: str) -> str:
         validated_by.append(threading.get_ident())
+        validated_texts.append(text)
         return text
 
 
@@ -61,6 +65,23 @@ def test_a_large_document_is_validated_once_and_not_by_the_event_loop(
     assert answer["num_characters"] == num_characters
     assert [thread == answer["loop"] for thread in validated_by] == [is_in_loop]
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "text")
+
+
+def test_of_many_small_documents_those_of_one_client_do_not_all_come_first(tmp_path: Path) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    app.include_router(router)
+    validated_texts.clear()
+
+    async def send(text: str) -> None:
+        transport = httpx.ASGITransport(app, client=(text[0], 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            assert (await client.post("/notes", json={"text": text})).status_code == 200
+
+    async def send_all() -> None:
+        await asyncio.gather(*map(send, ("a1", "a2", "a3", "a4", "b1")))
+
+    asyncio.run(send_all())
+    assert validated_texts.index("b1") < 3
 
 
 def test_what_came_packed_is_not_unpacked_by_the_event_loop(tmp_path: Path) -> None:
