@@ -18,6 +18,7 @@ from service.compute.jobs import Jobs
 from service.compute.pool import ComputePool
 from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
+from service.http.fair_room import FairRoom
 from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
@@ -110,9 +111,12 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.settings, app.state.database = settings, database
-    app.state.metrics, app.state.compute, app.state.sizings = metrics, compute, Sizings(database, compute)
+    app.state.metrics, app.state.compute = metrics, compute
+    app.state.loop_turns = FairTurns(1, max_asked=settings.max_connections)
+    app.state.sizings = Sizings(database, compute, app.state.loop_turns)
     app.state.jobs = Jobs(database, settings, metrics)
-    app.state.write_limiter, app.state.validation_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
+    app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
+    app.state.body_room, app.state.body_turns = FairRoom(settings), FairTurns(1, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)
     app.add_middleware(ResponseCompression)
     if settings.requests_per_second:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
+import pickle
 from collections.abc import Callable
 from uuid import UUID
 
@@ -13,10 +15,12 @@ from starlette.concurrency import run_in_threadpool
 
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_LET_END, ComputeProcesses
+from service.compute.worker import answer_pickled
 from service.database import Database, jobs
 from service.database.jobs import NewJob
 from service.database.tables import JobRow
 from service.errors import TakesTooLong
+from service.http.fair_room import FairRoom
 from service.http.problems import INTERNAL_ERROR, kind_of
 from service.settings import Settings
 from service.telemetry import Metrics
@@ -45,18 +49,23 @@ class Jobs:
             num_workers, max_seconds=settings.job_seconds, max_bytes=settings.compute_memory_bytes
         )
         self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
+        self.room = FairRoom(settings)
         self._own: dict[UUID, asyncio.Task[None]] = {}
         self._progress: dict[UUID, float] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._beating: asyncio.Task[None] | None = None
 
     async def submit(self, client: str, new: NewJob, function: Callable[..., bytes], *arguments: object) -> JobRow:
-        """Submit a job of a client whose result a function returns. Raises Busy where too many wait."""
+        """Submit a job of a client whose result a function returns. Raises Busy where too much waits."""
         self._turns.require_room(client)
-        row = await run_in_threadpool(jobs.add_job, self._database, new, max_seconds=self._max_seconds)
-        task = asyncio.create_task(self._answer(row.id, client, function, arguments))
+        question = await run_in_threadpool(pickle.dumps, (function, arguments))
+        with contextlib.ExitStack() as held:
+            held.enter_context(self.room.of(client))(len(question))
+            row = await run_in_threadpool(jobs.add_job, self._database, new, max_seconds=self._max_seconds)
+            task = asyncio.create_task(self._answer(row.id, client, question))
+            release = held.pop_all().close
         self._own[row.id] = task
-        task.add_done_callback(lambda _: (self._own.pop(row.id, None), self._progress.pop(row.id, None)))
+        task.add_done_callback(lambda _: (self._own.pop(row.id, None), self._progress.pop(row.id, None), release()))
         if self._beating is None or self._beating.done():
             self._beating = asyncio.create_task(self._beat())
         return row
@@ -94,9 +103,7 @@ class Jobs:
             task.add_done_callback(self._ending.discard)
             task.cancel()
 
-    async def _answer(
-        self, job_id: UUID, client: str, function: Callable[..., bytes], arguments: tuple[object, ...]
-    ) -> None:
+    async def _answer(self, job_id: UUID, client: str, question: bytes) -> None:
         """Run a job from its turn to its stored end, whatever happens."""
         with self._metrics.jobs_active.track_inprogress():
             try:
@@ -105,7 +112,7 @@ class Jobs:
                     if not await run_in_threadpool(jobs.begin_job, self._database, job_id):
                         return
                     hear = functools.partial(self._progress.__setitem__, job_id)
-                    content = await self._processes.run(function, *arguments, progress=hear)
+                    content = await self._processes.run(answer_pickled, question, progress=hear)
                 _require_moderate(content)
                 await self._store("done", jobs.finish_job, job_id, content)
             except InvalidInput as error:

@@ -32,8 +32,9 @@ MAX_ASKED = 256
 class Sizings:
     """Answers to scenarios, in any report form."""
 
-    def __init__(self, database: Database, pool: ComputePool) -> None:
+    def __init__(self, database: Database, pool: ComputePool, loop_turns: FairTurns) -> None:
         self._database = database
+        self._loop_turns = loop_turns
         self._pool = pool
         self._quick = QuickAnswers(database)
         self._cache = AnswerCache()
@@ -67,11 +68,16 @@ class Sizings:
         """
         is_in_words = form == "presentation" and scenario.leaves_degrees_open  # its charts need the layout found
         if not FORMS[form].has_charts and not is_in_words:
-            report = self._quick.answer_at_once(scenario)
-            if report is None:
-                report = await while_connected(request, self._answer_in_turn(client_of(request.scope), scenario))
+            client = client_of(request.scope)
+            async with self._loop_turns.step(client, max_seconds=SECONDS_TO_WAIT):
+                report = self._quick.answer_at_once(scenario)
+                if report is not None:
+                    return heavy.sizing_report_in(form, subject, scenario, report)
+            report = await while_connected(request, self._answer_in_turn(client, scenario))
             if report is not None:
-                return heavy.sizing_report_in(form, subject, await self.calibrate(scenario), report)
+                calibrated = await self.calibrate(scenario)
+                async with self._loop_turns.step(client, max_seconds=SECONDS_TO_WAIT):
+                    return heavy.sizing_report_in(form, subject, calibrated, report)
         calibrated = await self.calibrate(scenario)
         return await ClientCompute(self._pool, request).run(
             heavy.sizing_in, form, subject, calibrated, may_be_job=may_be_job

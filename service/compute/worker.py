@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import pickle
 import signal
 import threading
 import time
@@ -243,6 +244,13 @@ def _compute(connection: Connection[Any, Any], max_bytes: int, max_estimate: flo
         except EOFError:
             return
         connection.send(_answer(function, arguments, ProgressWatch(connection.send, max_seconds=max_estimate)))
+
+
+def answer_pickled(question: bytes) -> bytes:
+    """Answer a pickled function with its arguments, which take more memory where they are not pickled."""
+    function, arguments = pickle.loads(question)  # noqa: S301  of the server itself, as all that the process is sent
+    answer: bytes = function(*arguments)
+    return answer
 
 
 def _answer(function: Callable[..., bytes], arguments: tuple[object, ...], watch: ProgressWatch) -> Outcome | str:

@@ -1,4 +1,4 @@
-"""Request bodies as they arrive: within their limit of bytes and time, and unpacked.
+"""Request bodies: read within their limits of bytes and time, and within the room for all bodies of a worker; unpacked.
 
 A gzip body counts by what it unpacks to, and is unpacked no further than the limit: a bomb costs what an honest
 body of the limit costs.
@@ -12,11 +12,11 @@ import json
 import math
 import re
 import zlib
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import pydantic_core
 from fastapi import Request
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
@@ -24,76 +24,53 @@ from sizing.errors import shown
 
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's flag for a gzip header."""
+_IDENTITY = "identity"
 
 
-class _Unpacker(Protocol):
-    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
-        """Unpack the next bytes, at most `max_bytes` of the result."""
+async def body_of(request: Request, *, max_bytes: int, max_seconds: float, take: Callable[[int], None]) -> bytes:
+    """Read the body of a request as it is sent, and take room for it.
 
-    def check_end(self) -> None:
-        """Raise InvalidJson where the body ends too early."""
-
-
-async def body_of(request: Request, *, max_bytes: int, max_seconds: float) -> bytes:
-    """Read and unpack the body of a request.
-
-    Raises BodyTooLarge, BodyTooSlow, UnsupportedMediaType for what is packed otherwise than by gzip, or InvalidJson
-    for a body that is not complete.
+    Raises BodyTooLarge, BodyTooSlow, Busy, UnsupportedMediaType for what is packed otherwise than by gzip, or
+    InvalidJson for a body that is not complete.
     """
-    unpacker = _unpacker_for(request.headers.get("content-encoding", "identity").strip().lower())
+    if encoding_of(request) not in ("gzip", _IDENTITY):
+        rule, given = "must be gzip or identity", encoding_of(request)
+        raise UnsupportedMediaType.of("content-encoding", rule, value=given, remedy="use one of these")
     declared = request.headers.get("content-length", "0")
     _limit(int(declared) if declared.isdecimal() else 0, max_bytes)
     body = bytearray()
     try:
         async with asyncio.timeout(max_seconds):
             async for chunk in request.stream():
-                body += unpacker.feed(chunk, max_bytes=max_bytes + 1 - len(body))
-                _limit(len(body), max_bytes)
+                _limit(len(body) + len(chunk), max_bytes)
+                take(len(chunk))
+                body += chunk
     except ClientDisconnect:
         raise _incomplete() from None
     except TimeoutError:
         rule = f"must arrive within {max_seconds:g} seconds"
         raise BodyTooSlow.of("body", rule, value=None, remedy="send it faster") from None
-    unpacker.check_end()
     return bytes(body)
 
 
-class _Plain:
-    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
-        return chunk[:max_bytes]
-
-    def check_end(self) -> None:
-        pass
+def encoding_of(request: Request) -> str:
+    """Return how the body of a request is packed, in lower case."""
+    return request.headers.get("content-encoding", _IDENTITY).strip().lower()
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._decompressor = zlib.decompressobj(_GZIP)
-        self._has_begun = False
-
-    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
-        self._has_begun = self._has_begun or bool(chunk)
-        try:
-            unpacked = self._decompressor.decompress(chunk, max_bytes)
-        except zlib.error as error:
-            raise _no_gzip(str(error)) from None
-        if self._decompressor.unused_data:
-            raise _no_gzip("data after its end")
-        return unpacked
-
-    def check_end(self) -> None:
-        if self._has_begun and not self._decompressor.eof:
-            raise _incomplete()
-
-
-def _unpacker_for(encoding: str) -> _Unpacker:
-    if encoding == "identity":
-        return _Plain()
-    if encoding == "gzip":
-        return _Gzip()
-    raise UnsupportedMediaType.of(
-        "content-encoding", "must be gzip or identity", value=encoding, remedy="use one of these"
-    )
+def unpack_gzip(body: bytes, *, max_bytes: int) -> bytes:
+    """Unpack a body. Raises BodyTooLarge, or InvalidJson for what is not one complete stream of gzip."""
+    decompressor = zlib.decompressobj(_GZIP)
+    try:
+        unpacked = decompressor.decompress(body, max_bytes + 1)
+    except zlib.error as error:
+        raise _no_gzip(str(error)) from None
+    _limit(len(unpacked), max_bytes)
+    if decompressor.unused_data:
+        raise _no_gzip("data after its end")
+    if body and not decompressor.eof:
+        raise _incomplete()
+    return unpacked
 
 
 def _limit(num_bytes: int, max_bytes: int) -> None:
@@ -152,34 +129,33 @@ def parse_json(body: bytes) -> Any:
 
 
 class JsonRequest(Request):
-    """Request whose JSON body has been read within the limits and parsed strictly."""
+    """Request whose JSON body is read within the limits and parsed strictly."""
 
     content = b""
     document: Any = None
     validated: Any = None
     """What the document stands for, where that was found out before the route did."""
+    is_large = False
+    """Whether others would have to wait while the body is unpacked, parsed or validated beside the event loop."""
 
-    async def read_document(self, *, max_bytes: int, max_seconds: float) -> None:
-        """Read and parse the body, if there is one.
+    async def read(self, *, max_bytes: int, max_seconds: float, take: Callable[[int], None]) -> None:
+        """Read the body, if there is one. Raises what `body_of` raises, or UnsupportedMediaType."""
+        self.content = await body_of(self, max_bytes=max_bytes, max_seconds=max_seconds, take=take)
+        if self.content:
+            self._require_json_media_type()
+            self.is_large = len(self.content) > MAX_BYTES_AT_ONCE or encoding_of(self) != _IDENTITY
 
-        Raises what `body_of` raises, UnsupportedMediaType or InvalidJson.
-        """
-        self.content = await body_of(self, max_bytes=max_bytes, max_seconds=max_seconds)
-        if self.is_large:
-            self._require_json_media_type()
-            self.document = await run_in_threadpool(parse_json, self.content)
-        elif self.content:
-            self._require_json_media_type()
+    def parse(self, *, max_bytes: int, take: Callable[[int], None]) -> None:
+        """Unpack and parse the body, and take room for what it unpacks to. Raises BodyTooLarge, Busy, InvalidJson."""
+        if self.content and encoding_of(self) != _IDENTITY:
+            self.content = unpack_gzip(self.content, max_bytes=max_bytes)
+            take(len(self.content))
+        if self.content:
             self.document = parse_json(self.content)
 
     async def body(self) -> bytes:
         """Return the body that was read."""
         return self.content
-
-    @property
-    def is_large(self) -> bool:
-        """Whether others would have to wait while the body is parsed or validated beside the event loop."""
-        return len(self.content) > MAX_BYTES_AT_ONCE
 
     async def json(self) -> Any:
         """Return the parsed body, or the object already validated from it."""

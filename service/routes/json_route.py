@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -16,7 +17,7 @@ from service.access.write_limiter import limit_writes
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_WAIT
 from service.http.bodies import JsonRequest
-from service.http.connected import see_through
+from service.http.connected import see_through, while_connected
 from service.settings import Settings
 
 
@@ -42,28 +43,40 @@ class JsonRoute(APIRoute):
             settings: Settings = request.app.state.settings
             for demand in demands or ([TokenWith("read")] if settings.require_login and not self.is_open else []):
                 await run_in_threadpool(demand, request)
-            json_request = JsonRequest(request.scope, request.receive)
-            await json_request.read_document(max_bytes=self.max_bytes(settings), max_seconds=settings.body_seconds)
-            if json_request.is_large:
-                await self._validate(json_request)
-            return await handler(json_request)
+            json_request, room = JsonRequest(request.scope, request.receive), request.app.state.body_room
+            max_bytes = self.max_bytes(settings)
+            with room.of(client_of(request.scope)) as take:
+                await json_request.read(max_bytes=max_bytes, max_seconds=settings.body_seconds, take=take)
+                parse = functools.partial(self._parse, json_request, max_bytes, take)
+                if json_request.is_large:
+                    await while_connected(json_request, _in_thread(json_request, parse))
+                else:
+                    turns: FairTurns = request.app.state.loop_turns
+                    async with turns.step(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+                        parse()
+                return await handler(json_request)
 
         return handle
 
-    async def _validate(self, request: JsonRequest) -> None:
-        """Validate a large document in a thread, in the client's turn. Raises InvalidInput.
+    def _parse(self, request: JsonRequest, max_bytes: int, take: Callable[[int], None]) -> None:
+        """Parse and validate the document of a request. Raises InvalidInput.
 
         Where the document breaks a rule of FastAPI's, nothing is noted, and the route reports what is wrong.
         """
-        turns: FairTurns = request.app.state.validation_turns
-        async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
-            if self.body_field is not None:
-                validate = self.body_field.validate
-                request.validated, _ = await see_through(run_in_threadpool(validate, request.document))
+        request.parse(max_bytes=max_bytes, take=take)
+        if self.body_field is not None and request.content:
+            request.validated, _ = self.body_field.validate(request.document)
 
     def max_bytes(self, settings: Settings) -> int:
         """Return the max bytes of a body that the route reads."""
         return settings.max_body_bytes
+
+
+async def _in_thread(request: JsonRequest, parse: Callable[[], None]) -> None:
+    """Parse a large document in a thread, in the client's turn."""
+    turns: FairTurns = request.app.state.body_turns
+    async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+        await see_through(run_in_threadpool(parse))
 
 
 class OpenJsonRoute(JsonRoute):

@@ -102,7 +102,7 @@ async def list_alarms(name: SystemName, database: OpenDatabase, request: Request
 
 async def _run_in_turn(request: Request, respond: Callable[[], Response]) -> Response:
     """Run a function in a thread in the client's turn: judging thousands of rates takes a tenth of a second."""
-    turns: FairTurns = request.app.state.validation_turns
+    turns: FairTurns = request.app.state.trend_turns
     async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
         return await see_through(run_in_threadpool(respond))
 

@@ -14,7 +14,7 @@ from sizing.units import BytesPerSecond, bit_rate_text
 MAX_ADAPTERS = 256
 """Max adapters of one node, eight times the most in the catalog: a number above is a typing error."""
 
-_AS_TEXT = re.compile(r"\s*(?P<num>[0-9]{1,4})\s*[xX*×]\s*(?P<rate>.*[A-Za-z].*)", re.DOTALL)  # noqa: RUF001  as people type it
+_AS_TEXT = re.compile(r"\s*(?P<num>[0-9]{1,4})\s*[xX*×]\s*+(?P<rate>.*[A-Za-z].*)", re.DOTALL)  # noqa: RUF001  as people type it
 
 
 class StorageNics(StrictModel):

@@ -18,7 +18,7 @@ MAX_KINDS = 16
 MAX_NODES = 10_000_000
 """Max nodes of a kind: as with GPUs, a number above is a typing error."""
 
-_AS_TEXT = re.compile(r"\s*(?P<count>[0-9]{1,8})\s*[xX*×]\s*(?P<node>[A-Za-z].*?)\s*", re.DOTALL)  # noqa: RUF001  as people type it
+_AS_TEXT = re.compile(r"(?P<count>[0-9]{1,8})\s*[xX*×]\s*(?P<node>[A-Za-z].*)", re.DOTALL)  # noqa: RUF001  as people type it
 
 
 def split_text(nodes: Any) -> Any:
@@ -64,7 +64,7 @@ class NodeKind(StrictModel):
         """Read number and name from text such as "4 x dgx-a100"."""
         if not isinstance(value, str):
             return value
-        match = _AS_TEXT.fullmatch(value)
+        match = _AS_TEXT.fullmatch(value.strip())
         if match is None:
             raise broken_rule("is not a number of nodes with the name of one", "write for example 4 x dgx-a100")
         return {"count": int(match["count"]), "node": match["node"]}

@@ -53,6 +53,20 @@ def test_clients_take_turns() -> None:
     asyncio.run(ask())
 
 
+def test_steps_of_the_event_loop_go_round_by_client_though_they_never_wait() -> None:
+    turns, served = FairTurns(1, max_asked=20), []
+
+    async def step(name: str) -> None:
+        async with turns.step(name.partition("-")[0], max_seconds=SECONDS_UNTIL_STUCK):
+            served.append(name)
+
+    async def ask() -> None:
+        await asyncio.gather(*map(step, ("a-1", "a-2", "a-3", "a-4", "b-1", "a-5")))
+
+    asyncio.run(ask())
+    assert served == ["a-1", "a-2", "b-1", "a-3", "a-4", "a-5"]
+
+
 def test_where_all_is_full_the_longest_queue_gives_way() -> None:
     async def ask() -> None:
         desk = Desk(max_asked=4)

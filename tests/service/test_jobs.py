@@ -260,6 +260,21 @@ def test_a_client_has_its_share_of_the_queue_and_no_more(monkeypatch: pytest.Mon
         assert client.delete(running).status_code == 204
 
 
+def test_the_questions_of_jobs_that_wait_are_bounded_by_their_bytes(tmp_path: Path) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    room = app.state.jobs.room
+    whole = room.num_free
+    with TestClient(app) as client:
+        room.num_free = 100
+        refused = client.post("/v1/sizings", json=REFERENCE_SCENARIO, headers=ASYNC)
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        room.num_free = whole
+        job = asked(client, "/v1/simulations", LONG)
+        assert room.num_free < whole
+        assert client.delete(job).status_code == 204
+        until(lambda: room.num_free == whole)
+
+
 def test_what_is_kept_is_bounded_by_age_number_and_bytes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MAX_ENDED_JOBS", 3)
     monkeypatch.setattr(jobs, "MAX_KEPT_BYTES", 250)

@@ -1,5 +1,7 @@
 """Large documents are validated in a thread, once; small ones where they are."""
 
+import asyncio
+import gzip
 import json
 import subprocess
 import sys
@@ -7,20 +9,23 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, field_validator
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.errors import InvalidJson, explained
+from service.errors import Busy, InvalidJson, explained
 from service.http.bodies import MAX_BYTES_AT_ONCE, MAX_FIELDS_OF_AN_OBJECT, MAX_VALUES, parse_json
+from service.http.fair_room import FairRoom
 from service.routes.json_route import JsonRoute
 from service.settings import Settings
 from tests.service.conftest import result_document
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 validated_by: list[int] = []
+validated_texts: list[str] = []
 
 
 class Note(BaseModel):
@@ -32,6 +37,7 @@ class Note(BaseModel):
     @classmethod
     def _noted(cls, text: str) -> str:
         validated_by.append(threading.get_ident())
+        validated_texts.append(text)
         return text
 
 
@@ -59,6 +65,68 @@ def test_a_large_document_is_validated_once_and_not_by_the_event_loop(
     assert answer["num_characters"] == num_characters
     assert [thread == answer["loop"] for thread in validated_by] == [is_in_loop]
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "text")
+
+
+def test_of_many_small_documents_those_of_one_client_do_not_all_come_first(tmp_path: Path) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    app.include_router(router)
+    validated_texts.clear()
+
+    async def send(text: str) -> None:
+        transport = httpx.ASGITransport(app, client=(text[0], 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            assert (await client.post("/notes", json={"text": text})).status_code == 200
+
+    async def send_all() -> None:
+        await asyncio.gather(*map(send, ("a1", "a2", "a3", "a4", "b1")))
+
+    asyncio.run(send_all())
+    assert validated_texts.index("b1") < 3
+
+
+def test_what_came_packed_is_not_unpacked_by_the_event_loop(tmp_path: Path) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    app.include_router(router)
+    validated_by.clear()
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    with TestClient(app) as client:
+        answer = client.post("/notes", content=gzip.compress(b'{"text": "x"}'), headers=packed).json()
+    assert answer["num_characters"] == 1
+    assert validated_by != [answer["loop"]]
+
+
+def test_a_client_holds_no_more_bytes_of_bodies_than_are_left_to_others() -> None:
+    room = FairRoom(Settings(database_url="sqlite:///x.db"))
+    whole = room.num_free
+    assert whole >= 4 * Settings.model_fields["max_result_bytes"].default
+    with room.of("a") as take, room.of("a") as take_too, room.of("b") as take_of_other:
+        take(whole // 4)
+        take_too(whole // 4)
+        for take_more in (take, take_too):
+            with pytest.raises(Busy):
+                take_more(1)
+        take_of_other(whole // 4)
+        with pytest.raises(Busy):
+            take_of_other(1)
+    assert room.num_free == whole
+    with room.of("a") as take:
+        take(whole // 2)
+
+
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+def test_a_body_for_which_there_is_no_room_is_refused_for_now(tmp_path: Path, is_packed: bool) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    app.include_router(router)
+    body = json.dumps({"text": "x" * 4000}).encode()
+    sent = gzip.compress(body) if is_packed else body
+    headers = {"content-type": "application/json"} | ({"content-encoding": "gzip"} if is_packed else {})
+    with TestClient(app) as client:
+        for num_free, status in ((2 * len(body) - 1, 503), (2 * (len(sent) + len(body)), 200)):
+            app.state.body_room.num_free = num_free
+            answer = client.post("/notes", content=sent, headers=headers)
+            assert answer.status_code == status, answer.text
+            assert app.state.body_room.num_free == num_free
+            assert status == 200 or int(answer.headers["retry-after"]) > 0
 
 
 HOSTILE_BYTES = 15 * 10**6

@@ -242,3 +242,16 @@ def test_a_list_is_not_called_short_for_entries_that_are_wrong() -> None:
     assert [problem.field for problem in caught.value.problems] == ["scenarios.0.scenario", "scenarios.1.scenario"]
     with pytest.raises(InvalidInput, match="scenarios must have at least 2 entries"):
         COMPARE.answer({"scenarios": []})
+
+
+def test_the_blocks_in_which_an_unknown_field_may_stand_are_looked_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    misplaced = {"model": {"preset": "gpt2"}, "interval": "1h"}
+    first = sentences(misplaced)
+
+    def looked_again(_: object) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr("sizing.errors.holds_list", looked_again)
+    assert sentences(misplaced) == first

@@ -107,3 +107,31 @@ def test_what_is_no_name_fits_none(typed: str) -> None:
     assert known_spelling(typed, NAMES) is None
     assert fitting(typed, NAMES) == []
     assert nearest(typed, NAMES, max_names=3) == []
+
+
+ENDLESS = "-" * 1_000_000
+"""As long as a body may be: steps that grow with its square take hours."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({"training": {"framework": ENDLESS}}, "training.framework"),
+        ({"checkpoint": {"mode": f"1{ENDLESS}x"}}, "checkpoint.mode"),
+        ({"cluster": {"nodes": f"4 x a{ENDLESS.replace('-', ' ')}b"}}, "cluster.nodes.0.node"),
+        ({"cluster": {"storage_nics": f"2 x{ENDLESS.replace('-', ' ')}"}}, "cluster.storage_nics"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_text_without_end_spells_no_name_and_is_refused_at_once(block: Any, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        scenario_from({"model": {"preset": "gpt2"}} | block)
+    assert [problem.field for problem in refused.value.problems] == [field]
+
+
+@pytest.mark.timeout(60)
+def test_a_text_without_end_is_like_no_name() -> None:
+    assert known_spelling(ENDLESS, NAMES) is None
+    assert fitting(ENDLESS, NAMES) == []
+    assert nearest(ENDLESS, NAMES, max_names=3) == []
