@@ -38,7 +38,7 @@ class CheckpointFile(StrictModel):
     )
     holds: tuple[Held, ...] = Field(
         description="What stands in the file. Of each file of a distributed checkpoint, what stands in any of them. "
-        "Empty where no trainer or framework is known to write such a file: its bytes are not counted."
+        "Empty where no known trainer or framework writes such a file: its bytes are not counted."
     )
 
 

@@ -19,7 +19,7 @@ from sizing.checkpoint_files.contents import ADAPTER, FORMAT, FRAMEWORK, SmallSt
 
 @dataclass(frozen=True, slots=True)
 class FolderLayout:
-    """Layout of a checkpoint's folder, by which its trainer or framework is recognised.
+    """Layout of a checkpoint's folder, which tells its trainer or framework.
 
     `files`: patterns, each of which must match a file of the folder, as a path from its root or from any folder in it.
     `names`: first words, each of which must begin the name of a stored item. `fields`: scenario fields that choose the

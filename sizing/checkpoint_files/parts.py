@@ -143,7 +143,14 @@ def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool)
     words = set(components)
     is_in_optimizer = bool(OPTIMIZER & words) or components[0] == "state"
     is_reshardable = ("optimizer", "state", "param") in zip(components, components[1:], components[2:], strict=False)
-    if _is_no_state(tensor, components):
+    is_no_state = (  # random state, an EMA copy, a buffer or a scale of a quantised weight
+        is_average(tensor)
+        or bool(BUFFERS & words)
+        or last.endswith("_scales")
+        or any(map(_RANDOM_STATE.fullmatch, components))
+        or (_CAUSAL_MASK.fullmatch(tensor.name) is not None and tensor.shape[:2] == (1, 1))
+    )
+    if is_no_state:
         return "other"
     if MOMENTS & words or (is_in_optimizer and (last in MOMENTS_IN_OPTIMIZER or OPTAX_MOMENTS & words)):
         return "moments"
@@ -158,17 +165,6 @@ def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool)
 def is_average(tensor: StoredTensor) -> bool:
     """Return whether a tensor is of a moving average of the weights (EMA), by its name."""
     return not EMA.isdisjoint(_components(tensor.name))
-
-
-def _is_no_state(tensor: StoredTensor, components: list[str]) -> bool:
-    """Return whether a tensor is random state, an EMA copy, a buffer or a scale of a quantised weight."""
-    return (
-        is_average(tensor)
-        or bool(BUFFERS & set(components))
-        or components[-1].endswith("_scales")
-        or any(_RANDOM_STATE.fullmatch(component) for component in components)
-        or (_CAUSAL_MASK.fullmatch(tensor.name) is not None and tensor.shape[:2] == (1, 1))
-    )
 
 
 def _components(name: str) -> list[str]:

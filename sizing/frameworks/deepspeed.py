@@ -55,6 +55,7 @@ DEEPSPEED = Framework(
     "waits for its sends",
     retention=replace(NO_DELETION, source="DeepSpeed 0.19, runtime/engine.py, save_checkpoint: it deletes no tag"),
     format="deepspeed",
+    converts_to_universal=True,
     defaults=(shipped_detection(1800, "DEEPSPEED_TIMEOUT 30 min"),),
     # The 30 min of the detection above are those of 0c1913d691ce. Release 0.19.8 has 10 min, which end a job earlier.
     collective_timeout=CollectiveTimeout(

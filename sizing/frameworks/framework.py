@@ -200,7 +200,8 @@ class Framework:
     by the open field that it concerns. `retention`: how it deletes checkpoints. `distributed_optimizer`: whether
     replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
-    too. `collective_timeout`: how long ranks may wait for one another.
+    too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
+    long ranks may wait for one another.
     """
 
     name: FrameworkName
@@ -230,6 +231,7 @@ class Framework:
     distributed_optimizer: bool = False
     optimizer_sharding: OptimizerSharding = "dp-reshardable"
     keeps_base_as_trained: bool = False
+    converts_to_universal: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
 
 

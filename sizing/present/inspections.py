@@ -213,7 +213,7 @@ def _infer_precision(contents: CheckpointContents) -> dict[str, str]:
     if not contents.is_whole or len(dtypes) > 1:
         return {}
     framework = next((each for each in FRAMEWORKS.values() if each.name == contents.fields.get(FRAMEWORK)), None)
-    keeps_one = framework is not None and "bf16" in framework.keeps
+    keeps_one = bool(framework and "bf16" in framework.keeps)
     has_master = any(total.part == "master" for total in contents.tensors)
     has_weights = any(total.part == "weights" and total.num_parameters for total in contents.tensors)
     mixed = framework.keeps.get("bf16-mixed") if framework else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -38,6 +39,9 @@ ARCHIVE: TierKind = "object-store"
 MEMORY_KINDS: tuple[TierKind, ...] = ("host-memory", "peer-memory")
 NODE_KINDS: tuple[TierKind, ...] = (*MEMORY_KINDS, "local-nvme")
 """Kinds that lie in the nodes that train."""
+
+MAIN: Literal["storage"] = "storage"
+"""The kind of the main storage among the tiers."""
 
 
 ROUNDING = 1e-9
@@ -115,6 +119,18 @@ class Tier(StrictModel):
     def domain(self) -> LossDomain:
         """Loss domain of the tier: the smallest failure that takes its copies with it."""
         return self.loss_domain or LOSS_DOMAIN_OF_KIND[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class MainStorage:
+    """The main storage among the tiers: it outlives whatever ends a run, and what it keeps is in its retention."""
+
+    kind = MAIN
+    domain: LossDomain = "site"
+    num_copies = 1
+    recovered_fraction = 1.0
+    capacity_bytes = None
+    cost_per_terabyte = None
 
 
 def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
@@ -253,6 +269,11 @@ class Checkpoint(CheckpointFiles):
     def is_compressed_by_format(self) -> bool:
         """Whether nobody compresses before the format does."""
         return self.reduction is None or self.reduction.compression is None
+
+    @property
+    def places(self) -> tuple[Tier | MainStorage, ...]:
+        """Where checkpoints go: the tiers in front, the main storage, and the tiers behind it."""
+        return (*self.front_tiers, MainStorage(), *self.archives)
 
     @property
     def front_tiers(self) -> tuple[Tier, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from sizing.ranges import range_text
-from sizing.run.checkpoint import ARCHIVE, Checkpoint
+from sizing.run.checkpoint import ARCHIVE, Checkpoint, MainStorage
 from sizing.run.export import export_times, mean_stall_seconds, stalling_writes
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
@@ -225,7 +225,7 @@ def _levels_beside_saves(
     if not checkpoint.tiers:
         return []
     main = TierLevel(
-        tier=None,
+        tier=MainStorage(),
         mode=checkpoint.mode,
         given_interval_seconds=checkpoint.interval_seconds,
         interval_seconds=checkpoint.interval_seconds,
@@ -235,7 +235,7 @@ def _levels_beside_saves(
         planning_seconds=_stalled_by_planning_seconds(writing, workload),
     )
     levels = levels_of_tiers(checkpoint, profile, workload=workload, main=main)
-    return [level for level in levels if level.tier is not None or (level.mode == "async" and checkpoint.front_tiers)]
+    return [level for level in levels if not level.is_main or (level.mode == "async" and checkpoint.front_tiers)]
 
 
 def _stalled_by_planning_seconds(writing: StorageProfile | None, workload: CheckpointWorkload) -> Numbers:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from sizing.run.checkpoint import MAIN
 from sizing.run.evaluation import RunReport
 from sizing.run.request import (
     DRAINED,
@@ -396,7 +397,7 @@ def min_interval_for_overhead_seconds(figures: RunReport) -> Numbers:
     """
     if figures.write is None:
         return 0.0
-    main = next((row for row in figures.tiers if row.kind == "storage"), None)
+    main = next((row for row in figures.tiers if row.kind == MAIN), None)
     others = sum((row.overhead_fraction for row in figures.tiers if row is not main), start=0.0)
     exports: Numbers | None = figures.export.mean_stall_seconds if figures.export else None
     stall = (

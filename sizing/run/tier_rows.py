@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from sizing.layout.formats import Mode
-from sizing.run.checkpoint import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
+from sizing.run.checkpoint import ARCHIVE, MAIN, MEMORY_KINDS, NODE_KINDS, MainStorage, Tier, TierKind
 from sizing.run.failure_process import FailureProcess
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
@@ -111,7 +111,7 @@ def tier_rows(
             best_interval_seconds=best_level.interval_seconds if best_level else None,
             restores_per_second=restores_per_second,
             process=process,
-            workload=workload if level.kind in ("storage", ARCHIVE) else workload.unreduced,
+            workload=workload if level.kind in (MAIN, ARCHIVE) else workload.unreduced,
             main_stored_bytes=main_stored_bytes,
         )
         for level, recovered_fraction, best_level, restores_per_second in itertools.zip_longest(
@@ -132,15 +132,15 @@ def _row(
 ) -> TierRow:
     tier, period = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
-    written = workload.written_bytes * level.num_copies
-    stored = written * (tier.keep + 1) if tier else main_stored_bytes
+    written = workload.written_bytes * level.tier.num_copies
+    stored = main_stored_bytes if isinstance(tier, MainStorage) else written * (tier.keep + 1)
     node_bytes = stored / workload.written_bytes * workload.max_node_bytes if level.kind in NODE_KINDS else None
     capacity = _capacity_bytes(tier, workload)
-    price = tier.cost_per_terabyte if tier else None
+    price = tier.cost_per_terabyte
     saves_per_day: Numbers | None = None
     if process:
         # In front of the main storage also work that is done again is saved.
-        is_in_front = level.kind not in ("storage", ARCHIVE)
+        is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
         saves_per_day = saving_fraction * SECONDS_PER_DAY / period
     return TierRow.of(
@@ -155,8 +155,8 @@ def _row(
         restore_seconds=level.read_seconds,
         recovery_seconds=level.recovery_seconds if recovers else None,
         rework_seconds=period / 2 + level.drain_seconds,
-        replicas=level.num_copies,
-        loss_domain=level.domain,
+        replicas=level.tier.num_copies,
+        loss_domain=level.tier.domain,
         recovered_fraction=recovered_fraction if recovers else None,
         used_fraction=level.used_fraction if recovers else None,
         restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
@@ -170,9 +170,7 @@ def _row(
     )
 
 
-def _capacity_bytes(tier: Tier | None, workload: CheckpointWorkload) -> int | None:
-    if tier is None:
-        return None
+def _capacity_bytes(tier: Tier | MainStorage, workload: CheckpointWorkload) -> int | None:
     if tier.capacity_bytes is not None:
         return tier.capacity_bytes
     if tier.kind in MEMORY_KINDS:
@@ -183,7 +181,7 @@ def _capacity_bytes(tier: Tier | None, workload: CheckpointWorkload) -> int | No
 def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
     """Warn of tiers that cannot keep up, do not fit, or recover nothing."""
     for row in rows:
-        if row.kind != "storage" and row.effective_interval_seconds > row.interval_seconds:
+        if row.kind != MAIN and row.effective_interval_seconds > row.interval_seconds:
             yield (
                 f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
@@ -194,5 +192,5 @@ def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
                 f"The {row.kind} tier must hold {decimal_bytes_text(held)}{where}, and its capacity is "
                 f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
             )
-        if row.kind not in ("storage", ARCHIVE) and row.used_fraction == 0:
+        if row.kind not in (MAIN, ARCHIVE) and row.used_fraction == 0:
             yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"

@@ -16,8 +16,8 @@ import numpy as np
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
 from sizing.provenance import Assumption
-from sizing.run.checkpoint import ARCHIVE, NODE_KINDS, ROUNDING, Checkpoint, Tier, TierKind
-from sizing.run.failures import LOSS_DOMAINS, LossDomain, Reliability
+from sizing.run.checkpoint import ARCHIVE, MAIN, NODE_KINDS, ROUNDING, Checkpoint, MainStorage, Tier, TierKind
+from sizing.run.failures import LOSS_DOMAINS, Reliability
 from sizing.run.levels import Level, effective_interval_seconds
 from sizing.run.restore import RestoreTimes, exchange_of
 from sizing.run.workload import CheckpointWorkload
@@ -31,7 +31,7 @@ from sizing.storage.transfer import Numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierLevel(Level):
-    """A tier that the run saves to, as a level of saving; the main storage is the one without a `tier`.
+    """A tier that the run saves to, as a level of saving; the main storage is one of them.
 
     Saves start every `given_interval_seconds` as the scenario says, and every `interval_seconds` in effect, where
     drains or a tier in front hold them up. `read_seconds` are those of a restore, None where not known. Of the stall
@@ -39,7 +39,7 @@ class TierLevel(Level):
     exports, as the mean over saves.
     """
 
-    tier: Tier | None
+    tier: Tier | MainStorage
     mode: Mode
     given_interval_seconds: Numbers
     read_seconds: Numbers | None
@@ -50,17 +50,12 @@ class TierLevel(Level):
     @property
     def kind(self) -> TierKind | Literal["storage"]:
         """Kind of the tier; `storage` is the main one."""
-        return self.tier.kind if self.tier else "storage"
+        return self.tier.kind
 
     @property
-    def num_copies(self) -> int:
-        """All copies of a checkpoint that the tier keeps."""
-        return self.tier.num_copies if self.tier else 1
-
-    @property
-    def domain(self) -> LossDomain:
-        """Smallest failure that takes the tier's copies with it."""
-        return self.tier.domain if self.tier else "site"
+    def is_main(self) -> bool:
+        """Whether it is the main storage."""
+        return self.kind == MAIN
 
     def behind(self, before: TierLevel | None) -> Self:
         """The tier with its interval in effect behind that of the tier in front, None for the first tier.
@@ -97,8 +92,8 @@ def levels_of_tiers(
     Raises InvalidInput where a rate is missing.
     """
     levels: list[TierLevel] = []
-    for tier in (*checkpoint.front_tiers, None, *checkpoint.archives):
-        if tier is None:
+    for tier in checkpoint.places:
+        if isinstance(tier, MainStorage):
             level = main if main.mode == "sync" or not levels else main.drained_from_front
         else:
             level = level_of_tier(
@@ -117,7 +112,7 @@ def level_of_main_storage(
 ) -> TierLevel:
     """The main storage alone, exports included; `TierLevel.behind` puts it among the tiers."""
     return TierLevel(
-        tier=None,
+        tier=MainStorage(),
         mode=checkpoint.mode,
         given_interval_seconds=checkpoint.interval_seconds,
         interval_seconds=checkpoint.interval_seconds,
@@ -257,7 +252,7 @@ def with_recoveries(
         used = np.maximum(0.0, fraction - recovered)
         reading = 0.0 if level.read_seconds is None else level.read_seconds
         recovery = reliability.recovery_seconds(reading)
-        goes_on = drains_go_on and level.tier is not None
+        goes_on = drains_go_on and not level.is_main
         recovering.append(
             replace(
                 level,
@@ -272,9 +267,9 @@ def with_recoveries(
 
 
 def recovered_fraction(
-    tier: Tier | None, reliability: Reliability, *, index: int, workload: CheckpointWorkload
+    tier: Tier | MainStorage, reliability: Reliability, *, index: int, workload: CheckpointWorkload
 ) -> Numbers:
-    """Share of all failures whose work the tier's copies survive; all of them for the main storage, None.
+    """Share of all failures whose work the tier's copies survive; all of them for the main storage.
 
     Source: `recovered_fraction` of the tier, else the failures of components that take down less than its loss
     domain; failures that the main storage does not survive are not counted as failures of the job.
@@ -286,8 +281,6 @@ def recovered_fraction(
     >>> recovered_fraction(tier, Reliability(mtbf_seconds=SECONDS_PER_HOUR), index=0, workload=None)
     0.7
     """
-    if tier is None:
-        return 1.0
     if tier.recovered_fraction is not None:
         return tier.recovered_fraction
     fraction = reliability.smaller_than_fraction(tier.domain, num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)

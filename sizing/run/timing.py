@@ -54,7 +54,7 @@ class Timing:
     @property
     def main(self) -> TierLevel | None:
         """The main storage; None where its write rate is not known."""
-        return next((level for level in self.tiers if level.tier is None), None)
+        return next((level for level in self.tiers if level.is_main), None)
 
     @functools.cached_property
     def stalled_fraction(self) -> Numbers | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.files import WEIGHTS, count_files
 from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, zero_shards_optimizer, zero_stage_of
@@ -84,8 +85,8 @@ def universal_of(
 def _check(training: Training, parallelism: Parallelism) -> None:
     """Raise InvalidInput for a checkpoint that ds_to_universal does not convert."""
     rules = {
-        f"must be of DeepSpeed's checkpoints, and training.framework is {training.framework}": (
-            training.framework == "deepspeed",
+        f"must be of DeepSpeed's checkpoints, and training.framework says {training.framework}": (
+            FRAMEWORKS[training.framework].converts_to_universal,
             "use safetensors, or framework deepspeed",
         ),
         f"must be of Adam's moments, and training.optimizer is {training.optimizer}": (

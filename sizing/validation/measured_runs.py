@@ -10,10 +10,9 @@ from sizing.model import catalog
 from sizing.published import published
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
-from sizing.training import GpuMemory
+from sizing.training import GpuMemory, StepTime
 from sizing.training.time.overlaps import TENSOR_WHERE_ON
 from sizing.training.time.rates import published_fractions
-from sizing.training.time.step import StepTime
 
 TORCHTITAN_SEQUENCE = 8192
 """Tokens where a table does not say: seq_len of the configurations at the commits that the tables name."""

@@ -279,18 +279,14 @@ def _read_others(reader: SettingReader, prefix: str) -> None:
         "amp.enabled",
         "fp8.enabled",
     ):
-        reader.ignore(*_that_are_off(reader, f"{prefix}{name}"))
+        matching = reader.source.matching(f"{prefix}{name}")
+        reader.ignore(*(each for each in matching if is_empty(value := reader.get(each)) or value == 1))
     reader.get(f"{prefix}gradient_accumulation_steps", None)
     reader.get(f"{prefix}train_micro_batch_size_per_gpu", None)
     reader.get(f"{prefix}train_batch_size", None)
     elasticity = f"{prefix}elasticity.enabled"
     if reader.is_on(elasticity, default=False):
         reader.not_understood(elasticity, "lets the number of GPUs change")
-
-
-def _that_are_off(reader: SettingReader, pattern: str) -> list[str]:
-    """Return the settings that match and are off or have no effect."""
-    return [name for name in reader.source.matching(pattern) if is_empty(reader.get(name)) or reader.get(name) == 1]
 
 
 def _read_degrees(reader: SettingReader) -> None:

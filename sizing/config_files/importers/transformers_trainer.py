@@ -404,9 +404,16 @@ TRAINER_IGNORED = (
 """Settings that change no figure here: logging, data, learning rates, rewards. Source: transformers 5.23 and 4.57,
 training_args.py and the example scripts; TRL, trainer/*_config.py and scripts/utils.py."""
 
+_OF_OWN_LOOPS = ("num_warmup_steps", "checkpointing_steps", "zero_stage")
+"""Settings of scripts with a loop of their own, whose flags look like a Trainer's.
+
+Source: DeepSpeedExamples, training/DeepSpeed-ZeRO++ and applications/DeepSpeed-Chat, main.py; transformers,
+examples/pytorch/*/run_*_no_trainer.py.
+"""
+
 
 def _read(reader: SettingReader) -> None:
-    if _has_own_loop(reader):
+    if any(map(reader.has, _OF_OWN_LOOPS)):
         _read_own_loop(reader)
         return
     is_trl = _is_trl(reader)
@@ -429,15 +436,6 @@ def _read(reader: SettingReader) -> None:
     _read_step(reader, is_trl=is_trl)
     _doubt_what_is_trained(reader)
     tell_unknown_flags(reader)
-
-
-def _has_own_loop(reader: SettingReader) -> bool:
-    """Whether a script has a loop of its own with flags that look like a Trainer's: DeepSpeed-Chat, no_trainer scripts.
-
-    Source: DeepSpeedExamples, training/DeepSpeed-ZeRO++ and applications/DeepSpeed-Chat, main.py; transformers,
-    examples/pytorch/*/run_*_no_trainer.py.
-    """
-    return any(map(reader.has, ("num_warmup_steps", "checkpointing_steps", "zero_stage")))
 
 
 def _read_own_loop(reader: SettingReader) -> None:

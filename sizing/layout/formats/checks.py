@@ -91,7 +91,7 @@ def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: P
 
     Raises InvalidInput naming the first degree that differs.
     """
-    of_frameworks = (each for framework in saved_as.frameworks for each in formats_of(framework))
+    of_frameworks = (each for name in saved_as.frameworks for each in formats_of(name))
     able = " or ".join(
         each.name + (" with optimizer_sharding fully-reshardable" if "optimizer_sharding" in each.takes else "")
         for each in of_frameworks

@@ -53,10 +53,10 @@ FORMATS = by_name(
 )
 
 
-def formats_of(framework: FrameworkName) -> list[CheckpointFormat]:
+def formats_of(name: FrameworkName) -> list[CheckpointFormat]:
     """List the formats in which a framework saves: those that name it, and its default."""
-    default = FRAMEWORKS[framework].format
-    return [each for each in FORMATS.values() if framework in each.frameworks or each.name == default]
+    default = FRAMEWORKS[name].format
+    return [each for each in FORMATS.values() if name in each.frameworks or each.name == default]
 
 
 def format_of(name: str | None, framework: FrameworkName) -> CheckpointFormat:

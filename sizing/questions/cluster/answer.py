@@ -25,7 +25,7 @@ from sizing.questions.cluster.restore_storms import find_restore_storms
 from sizing.questions.cluster.simulation import find_busiest_day, measure_stalls, measure_use, simulate
 from sizing.questions.question import Progress, ignore_progress
 from sizing.report import SizingReport
-from sizing.run.checkpoint import ARCHIVE, NODE_KINDS
+from sizing.run.checkpoint import ARCHIVE, MAIN, NODE_KINDS
 from sizing.run.interval import NOTABLE_GOODPUT_LOSS
 from sizing.units import percent_text, rate_text, seconds_text
 
@@ -266,6 +266,6 @@ def _warn_of_tiers(load: JobLoad) -> Iterator[str]:
             f"{name}: copying to the {ARCHIVE} reads {rate_text(load.group.count * copied)} from the shared storage on "
             "average. The read figures leave this out"
         )
-    own = [row.kind for row in rows if row.kind not in ("storage", *NODE_KINDS)]
+    own = [row.kind for row in rows if row.kind not in (MAIN, *NODE_KINDS)]
     if own and load.group.count > 1:
         yield f"{name}: each job is assumed to have the whole bandwidth of its {own[0]} tier"

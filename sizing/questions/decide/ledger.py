@@ -14,6 +14,7 @@ from sizing.cluster.cluster import num_storage_nics
 from sizing.questions.decide.offers import Offer, Price, WorkloadUse
 from sizing.questions.decide.report import LedgerLine
 from sizing.questions.decide.request import DecisionRequest, Workload
+from sizing.run.checkpoint import MAIN
 from sizing.run.costs import lost_gpu_hours
 from sizing.run.evaluation import RunReport
 from sizing.run.tier_rows import TierRow
@@ -24,8 +25,6 @@ from sizing.units import SECONDS_PER_DAY
 
 LOST = "lost GPU time"
 UNPRICED = "prices of the storage"
-_MAIN = "storage"
-"""Kind of the main storage in the rows of tiers."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Bill:
 
     def quantity(self, price: Price) -> Numbers | None:
         """Count what a price is per, in its tier where it has one; None where that is not known."""
-        counted = self.counted if price.tier is None else self.of_tiers.get(price.tier)
+        counted = self.of_tiers.get(price.tier) if price.tier else self.counted
         return 0.0 if counted is None else price.unit.count(counted, price)
 
     def cost(self, request: DecisionRequest, offer: Offer) -> Numbers:
@@ -123,7 +122,7 @@ def bill_workload(
     )
     tiers = tuple((row.kind, row.cost) for row in figures.tiers if row.cost is not None)
     of_tiers: dict[str, WorkloadUse] = {
-        row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != _MAIN
+        row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != MAIN
     }
     return Bill(counted, of_tiers, lost, tiers)
 

@@ -226,7 +226,7 @@ class Price(StrictModel):
             raise broken_rule(f"has every with a price per {self.per}, which is paid by use", "remove every")
         if self.life_seconds is not None and self.every != "once":
             raise broken_rule("has life_seconds, but is no purchase", "give every: once, or remove life_seconds")
-        if self.tier is not None and self.per in _OF_MAIN_STORAGE:
+        if self.tier and self.per in _OF_MAIN_STORAGE:
             raise broken_rule(f"has a tier with a price per {self.per}", "price the tier per terabyte, node or offer")
         return self
 

@@ -87,7 +87,7 @@ class LayoutsRequest(StrictModel):
     partial_recomputation: bool | None = Field(
         None,
         description="Whether layouts that need full recomputation get the min of recomputed_layers that fits. "
-        "Default: yes with the objectives step-time and goodput where the framework is megatron or fsdp2.",
+        "Default: yes with the objectives step-time and goodput with the frameworks megatron and fsdp2.",
     )
     offload: bool | None = Field(
         None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sizing.questions.require.report import Status
 from sizing.questions.require.searches import FieldSearch, JointSearch
-from sizing.run.checkpoint import ARCHIVE
+from sizing.run.checkpoint import ARCHIVE, MAIN
 from sizing.run.evaluation import RunReport
 from sizing.run.failures import seconds_before_reading
 from sizing.run.remedies import before_reading_text, goodput_with_less_text, planning_text
@@ -75,7 +75,7 @@ def explain_rates(run: RunRequest, joint: JointSearch, solution: Solution | None
 def _say_how_often(figures: RunReport, field: str = "") -> str:
     """Say how often a checkpoint is saved; for the copy rate of GPUs, to the first tier in front of the storage."""
     first = figures.tiers[0] if figures.tiers and field == COPY_RATE else None
-    if first is not None and first.kind not in ("storage", ARCHIVE):
+    if first is not None and first.kind not in (MAIN, ARCHIVE):
         return f"with one save to the {first.kind} tier every {seconds_text(first.effective_interval_seconds)}"
     every = figures.interval.effective_interval_seconds or figures.interval.interval_seconds
     return f"with one checkpoint every {seconds_text(every)}"

@@ -19,9 +19,8 @@ from sizing.layout.trained_model import trained_inventory
 from sizing.questions.stages.request import check_kinds, require_execution, require_work
 from sizing.scenario import Scenario
 from sizing.sized_layout import size_layout
-from sizing.training import gpu_memory
+from sizing.training import GpuMemory, gpu_memory
 from sizing.training.execution import value_bytes
-from sizing.training.memory.gpu_memory import GpuMemory
 from sizing.training.memory.state import StateRule
 from sizing.training.time.links import exchange_of_replicas
 from sizing.training.time.rates import achieved_rates

@@ -73,7 +73,7 @@ def host_gradient_bytes(framework: FrameworkName, *, computed_bytes: float) -> f
     Args: `computed_bytes` per parameter of those that the backward pass computes.
     Source: `offload` of each framework.
 
-    >>> [host_gradient_bytes(framework, computed_bytes=2.0) for framework in ("deepspeed", "fsdp2", "maxtext")]
+    >>> [host_gradient_bytes(name, computed_bytes=2.0) for name in ("deepspeed", "fsdp2", "maxtext")]
     [4.0, 2.0, 0.0]
     """
     kept: dict[HostGradients, float] = {"none": 0.0, "as computed": computed_bytes, "fp32": float(FP32_BYTES)}

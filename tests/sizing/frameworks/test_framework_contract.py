@@ -90,7 +90,6 @@ def test_what_a_framework_ships_is_about_fields_of_a_scenario(framework: Framewo
 
 
 ASKS_ALL_THE_SAME = {
-    ("sizing/run/universal_checkpoint.py", "deepspeed"): "the converter is a tool of DeepSpeed's own",
     ("io_bench/checks/validation/comparison.py", "deepspeed"): "how a validation case saves",
     ("sizing/validation/incidents.py", "ddp"): "a row of published facts",
 }
