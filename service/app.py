@@ -18,12 +18,12 @@ from service.compute.jobs import Jobs
 from service.compute.pool import ComputePool
 from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
-from service.http.fair_room import FairRoom
+from service.http.fair_room import room_for_answers, room_for_questions
 from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
 from service.middleware.rate_limit import RateLimit
-from service.middleware.responses import HeadAsGet, ResponseCompression, SecurityHeaders
+from service.middleware.responses import AnswersInRoom, HeadAsGet, ResponseCompression, SecurityHeaders
 from service.openapi import correct
 from service.routes import (
     audit_log,
@@ -116,9 +116,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.sizings = Sizings(database, compute, app.state.loop_turns)
     app.state.jobs = Jobs(database, settings, metrics)
     app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
-    app.state.body_room, app.state.body_turns = FairRoom(settings), FairTurns(1, max_asked=MAX_ASKED)
+    app.state.body_room, app.state.body_turns = room_for_questions(settings), FairTurns(1, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)
     app.add_middleware(ResponseCompression)
+    app.add_middleware(AnswersInRoom, room=room_for_answers(settings))
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)

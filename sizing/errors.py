@@ -289,13 +289,13 @@ _DEEPEST = 2
 
 def _paths_to(name: str, model: type[BaseModel]) -> Iterator[str]:
     """Yield the paths of fields with this name, or this name and a unit, in a model's blocks, the outermost first."""
-    for paths in _paths_inside(model):
+    for paths in fields_inside(model):
         yield from (f"{path}{field_name}" for path, field_name in paths if field_name == name)
         yield from (f"{path}{field_name}" for path, field_name in paths if field_name.startswith(f"{name}_"))
 
 
 @functools.cache
-def _paths_inside(model: type[BaseModel]) -> tuple[tuple[tuple[str, str], ...], ...]:
+def fields_inside(model: type[BaseModel]) -> tuple[tuple[tuple[str, str], ...], ...]:
     """List the paths and names of the fields of a model's blocks, level by level: 1 ms of a processor, so only once."""
     levels, level = [], [("", model)]
     for _ in range(_DEEPEST):

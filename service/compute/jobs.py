@@ -20,7 +20,7 @@ from service.database import Database, jobs
 from service.database.jobs import NewJob
 from service.database.tables import JobRow
 from service.errors import TakesTooLong
-from service.http.fair_room import FairRoom
+from service.http.fair_room import room_for_questions
 from service.http.problems import INTERNAL_ERROR, kind_of
 from service.settings import Settings
 from service.telemetry import Metrics
@@ -49,7 +49,7 @@ class Jobs:
             num_workers, max_seconds=settings.job_seconds, max_bytes=settings.compute_memory_bytes
         )
         self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
-        self.room = FairRoom(settings)
+        self.room = room_for_questions(settings)
         self._own: dict[UUID, asyncio.Task[None]] = {}
         self._progress: dict[UUID, float] = {}
         self._ending: set[asyncio.Task[None]] = set()

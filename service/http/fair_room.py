@@ -1,4 +1,4 @@
-"""Room in memory for what clients send: bodies of requests, and the questions of jobs that wait."""
+"""Room in memory that clients share: for bodies of requests, questions of jobs that wait, and answers on their way."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ class FairRoom:
     queue length thresholds with factor 1: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6 (2), 1998).
     """
 
-    def __init__(self, settings: Settings) -> None:
-        largest = max(settings.max_body_bytes, settings.max_result_bytes)
-        self.num_free = max(settings.worker_memory_bytes // 16, 4 * largest)
-        """Bytes: of the largest body twice, as it came and unpacked. What is made of a body takes ten times as much."""
+    def __init__(self, num_bytes: int) -> None:
+        self.num_free = num_bytes
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -49,3 +47,17 @@ class FairRoom:
     def _move(self, client: str, num_bytes: int) -> None:
         self._held[client] += num_bytes
         self.num_free -= num_bytes
+
+
+def room_for_questions(settings: Settings) -> FairRoom:
+    """Make the room for what clients send: of the largest body twice, as it came and unpacked, for one client alone.
+
+    What is made of a body takes ten times as much.
+    """
+    largest = max(settings.max_body_bytes, settings.max_result_bytes)
+    return FairRoom(max(settings.worker_memory_bytes // 16, 4 * largest))
+
+
+def room_for_answers(settings: Settings) -> FairRoom:
+    """Make the room for answers on their way: with 1 GiB for one client alone two of a sweep's 200,000 rows."""
+    return FairRoom(settings.worker_memory_bytes // 4)

@@ -8,7 +8,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.access.client import client_of
+from service.errors import Busy
 from service.http.accept import takes_gzip
+from service.http.fair_room import FairRoom
+from service.http.problems import refusal
 
 
 class HeadAsGet:
@@ -114,3 +118,49 @@ async def _compress(content: bytes) -> bytes:
     if len(content) <= _MAX_BYTES_AT_ONCE:
         return gzip.compress(content, _LEVEL, mtime=0)
     return await run_in_threadpool(gzip.compress, content, _LEVEL, mtime=0)
+
+
+MIN_HELD_BYTES = 1024**2
+"""Min size of an answer that needs room: of smaller ones the kernel takes nearly all."""
+_PIECE_BYTES = 256 * 1024
+"""Bytes that are handed to the server at a time, which waits until the client has taken those before."""
+
+
+class AnswersInRoom:
+    """Middleware that sends large answers piece by piece, and refuses those that find no room beside others.
+
+    An answer takes room until its client has taken it, which may last as long as `service.server` lets it.
+    """
+
+    def __init__(self, app: ASGIApp, *, room: FairRoom) -> None:
+        self.app = app
+        self.room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and its response back."""
+        waiting_start: Message | None = None
+
+        async def send_within(message: Message) -> None:
+            nonlocal waiting_start
+            if message["type"] == "http.response.start":
+                waiting_start = message  # until its content is there
+                return
+            start, waiting_start = waiting_start, None
+            content = message.get("body", b"")
+            if start is None or len(content) < MIN_HELD_BYTES:
+                for each in filter(None, (start, message)):
+                    await send(each)
+                return
+            with self.room.of(client_of(scope)) as take:
+                try:
+                    take(len(content))
+                except Busy as error:
+                    await refusal(error)(scope, receive, send)
+                    return
+                await send(start)
+                for begin in range(0, len(content), _PIECE_BYTES):
+                    is_last = begin + _PIECE_BYTES >= len(content)
+                    more = message.get("more_body", False) or not is_last
+                    await send({**message, "body": content[begin : begin + _PIECE_BYTES], "more_body": more})
+
+        await self.app(scope, receive, send_within)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -47,36 +46,39 @@ class JsonRoute(APIRoute):
             max_bytes = self.max_bytes(settings)
             with room.of(client_of(request.scope)) as take:
                 await json_request.read(max_bytes=max_bytes, max_seconds=settings.body_seconds, take=take)
-                parse = functools.partial(self._parse, json_request, max_bytes, take)
-                if json_request.is_large:
-                    await while_connected(json_request, _in_thread(json_request, parse))
-                else:
-                    turns: FairTurns = request.app.state.loop_turns
-                    async with turns.step(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
-                        parse()
+                await self._parse_in_turn(json_request, max_bytes, take)
                 return await handler(json_request)
 
         return handle
 
-    def _parse(self, request: JsonRequest, max_bytes: int, take: Callable[[int], None]) -> None:
-        """Parse and validate the document of a request. Raises InvalidInput.
+    async def _parse_in_turn(self, request: JsonRequest, max_bytes: int, take: Callable[[int], None]) -> None:
+        """Parse and validate the document of a request in its client's turn, a large one in a thread.
 
         Where the document breaks a rule of FastAPI's, nothing is noted, and the route reports what is wrong.
+        Raises InvalidInput.
         """
-        request.parse(max_bytes=max_bytes, take=take)
-        if self.body_field is not None and request.content:
-            request.validated, _ = self.body_field.validate(request.document)
+        client, state = client_of(request.scope), request.app.state
+        loop_turns: FairTurns = state.loop_turns
+        body_turns: FairTurns = state.body_turns
+
+        def parse() -> None:
+            request.parse(max_bytes=max_bytes, take=take)
+            if self.body_field is not None and request.content:
+                request.validated, _ = self.body_field.validate(request.document)
+
+        async def parse_in_thread() -> None:
+            async with body_turns.turn(client, max_seconds=SECONDS_TO_WAIT):
+                await see_through(run_in_threadpool(parse))
+
+        if request.is_large:
+            await while_connected(request, parse_in_thread())
+        else:
+            async with loop_turns.step(client, max_seconds=SECONDS_TO_WAIT):
+                parse()
 
     def max_bytes(self, settings: Settings) -> int:
         """Return the max bytes of a body that the route reads."""
         return settings.max_body_bytes
-
-
-async def _in_thread(request: JsonRequest, parse: Callable[[], None]) -> None:
-    """Parse a large document in a thread, in the client's turn."""
-    turns: FairTurns = request.app.state.body_turns
-    async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
-        await see_through(run_in_threadpool(parse))
 
 
 class OpenJsonRoute(JsonRoute):

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.errors import Busy, InvalidJson, explained
 from service.http.bodies import MAX_BYTES_AT_ONCE, MAX_FIELDS_OF_AN_OBJECT, MAX_VALUES, parse_json
-from service.http.fair_room import FairRoom
+from service.http.fair_room import room_for_questions
 from service.routes.json_route import JsonRoute
 from service.settings import Settings
 from tests.service.conftest import result_document
@@ -96,7 +96,7 @@ def test_what_came_packed_is_not_unpacked_by_the_event_loop(tmp_path: Path) -> N
 
 
 def test_a_client_holds_no_more_bytes_of_bodies_than_are_left_to_others() -> None:
-    room = FairRoom(Settings(database_url="sqlite:///x.db"))
+    room = room_for_questions(Settings(database_url="sqlite:///x.db"))
     whole = room.num_free
     assert whole >= 4 * Settings.model_fields["max_result_bytes"].default
     with room.of("a") as take, room.of("a") as take_too, room.of("b") as take_of_other:

@@ -200,7 +200,7 @@ def test_numbers_beyond_every_storage_are_refused(client: httpx.Client, runs: st
 
 
 def test_runs_are_listed_newest_first_and_filtered(client: httpx.Client, token: str, publisher: dict[str, str]) -> None:
-    made = client.post("/v1/storage-systems", json={"name": "filtered"}, headers=bearer(token))
+    made = client.post("/v1/storage-systems", json={"name": "runs-of-two-engines"}, headers=bearer(token))
     runs = f"{made.headers['location']}/runs"
     moments = []
     for number, (engine, num_nodes) in enumerate((("direct", 1), ("dcp", 8), ("direct", 4))):
