@@ -15,9 +15,8 @@ from typing import Any, get_args
 from typer.core import TyperCommand
 from typer.models import CommandInfo
 
-from sizing.cli.catalogs import add_catalog_verbs
 from sizing.loading import loading
-from sizing.present.catalogs import CATALOGS
+from sizing.present.catalogs import CATALOGS, Catalog
 from sizing.questions.registry import QUESTIONS, Panel, QuestionEntry
 from sizing.terminal.program import UnknownVerb, Verbs, Version, program_app
 from sizing.terminal.verb_help import VerbWithManyFlags
@@ -50,11 +49,9 @@ class AnswerByDefault(Verbs):
         """Write the help, for which no verb is imported."""
         listed = copy.copy(self)
         late = [verb for verb in app.registered_commands if isinstance(verb, LateVerb)]
-        lines = [(str(verb.name), verb.line, str(verb.rich_help_panel)) for verb in late]
-        lines += [(catalog.verb, catalog.help, "Catalogs") for catalog in CATALOGS if catalog.verb not in QUESTIONS]
         listed.commands = {
-            name: TyperCommand(name, callback=None, help=line, rich_help_panel=panel)
-            for name, line, panel in sorted(lines, key=lambda verb: get_args(Panel).index(verb[2]))
+            str(verb.name): TyperCommand(verb.name, callback=None, help=verb.line, rich_help_panel=verb.rich_help_panel)
+            for verb in sorted(late, key=lambda verb: get_args(Panel).index(verb.rich_help_panel))
         }
         super(AnswerByDefault, listed).format_help(ctx, formatter)
 
@@ -124,6 +121,20 @@ class ModuleVerb(LateVerb):
         return getattr(module, f"{self.name}_verb"), self.line
 
 
+class CatalogVerb(LateVerb):
+    """The verb that lists a catalog which no question lists."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog.verb, catalog.help, "Catalogs")
+        self._catalog = catalog
+
+    def load(self) -> tuple[Callable[..., None], str]:
+        """Import what draws tables."""
+        from sizing.cli.catalogs import listing_verb  # noqa: PLC0415 - the help of the program needs no table
+
+        return listing_verb(self._catalog), self.line
+
+
 app = program_app(
     verbs=AnswerByDefault,
     help="Size the storage that a training cluster needs for its checkpoints. "
@@ -164,4 +175,4 @@ app.registered_commands.extend(
         ),
     ]
 )
-add_catalog_verbs(app)
+app.registered_commands.extend(CatalogVerb(catalog) for catalog in CATALOGS if catalog.verb not in QUESTIONS)
