@@ -16,18 +16,10 @@ import yaml
 from pydantic import JsonValue
 
 from sizing.cli.catalogs import print_catalog
-from sizing.cli.config_file_reading import is_config_file
 from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, flag_words, parse_varied_value
-from sizing.cli.import_table import import_table
 from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
 from sizing.cli.report_text import answer_text
-from sizing.cli.scenarios import (
-    lay_out_with_notes,
-    print_import_notes,
-    scenario_document,
-    with_scenario_parameters,
-)
-from sizing.config_files import ImportReport
+from sizing.cli.scenarios import is_config_file, lay_out_with_notes, scenario_document, with_scenario_parameters
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.questions.question import (
@@ -162,12 +154,10 @@ class _OutputFile:
         if self.chart is not None:
             require_chart_name(self.chart)
 
-    def print_import(self, report: ImportReport) -> None:
-        """Print what config files became: a table before an answer in words, else notes on standard error."""
-        if self.as_json or self.as_csv or not self.question.has_first_screen:
-            print_import_notes(report)
-        else:
-            console(width_without_terminal=WIDTH_WITHOUT_TERMINAL).print(import_table(report))
+    @property
+    def shows_import(self) -> bool:
+        """Whether a table says what config files became, before an answer in words."""
+        return not self.as_json and not self.as_csv and self.question.has_first_screen
 
     def answer(
         self,
@@ -225,8 +215,7 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
             if value is not None
         }
     files["config_files"] = files["config_files"] or ()
-    show_import = output.print_import if not prints else print_import_notes
-    document = scenario_document(path, **files, flags=flags, show_import=show_import)
+    document = scenario_document(path, **files, flags=flags, shows_import=output.shows_import and not prints)
     if against:
         before = scenario_document(None, **(files | {"config_files": against}), flags=flags)
         _compare(before, document, output)

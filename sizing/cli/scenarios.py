@@ -11,26 +11,10 @@ from typing import Any
 
 import typer
 
-from sizing.checkpoint_files import contents_of
-from sizing.cli.config_file_reading import read_config_file
-from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_flags, flag_words, naming_flags, with_flag_fields, with_flags
-from sizing.cli.import_table import import_notes, missing_problems
-from sizing.config_files import ImportReport, ImportRequest, import_config_files
-from sizing.config_files.source import plain_value
+from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_flags, with_flags
 from sizing.errors import InvalidInput, UnreadableFile
-from sizing.field_paths import value_at
-from sizing.present.inspections import (
-    NUM_PARAMETERS,
-    OPTIMIZER,
-    explain_unknown_parameters,
-    find_config,
-    infer_degrees,
-    infer_fields,
-    infer_framework_fields,
-    resume_notes,
-)
 from sizing.report import find_layout
-from sizing.scenario import NUM_GPUS, Scenario
+from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 from sizing.terminal.files import read_document, read_storage
 from sizing.terminal.verb_help import help_all_option
@@ -63,7 +47,6 @@ _FURTHER = frozenset(
     {"hf_config", "checkpoint", "print_scenario", *(flag.parameter for flag in FLAGS if not flag.is_common)}
 )
 """What help leaves out of a verb that takes a scenario, until all is asked for."""
-_FRAMEWORK = "training.framework"
 
 
 @functools.cache
@@ -130,12 +113,6 @@ def lay_out_with_notes(document: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def print_import_notes(report: ImportReport) -> None:
-    """Print what config files did not tell, on standard error."""
-    for line in import_notes(report):
-        print(f"note: {line}", file=sys.stderr)
-
-
 def scenario_document(
     path: Path | None,
     *,
@@ -144,10 +121,11 @@ def scenario_document(
     checkpoint: Path | None,
     flags: Mapping[str, Any],
     config_files: Sequence[Path] = (),
-    show_import: Callable[[ImportReport], None] = print_import_notes,
+    shows_import: bool = False,
 ) -> dict[str, Any]:
     """Set the given flags over the scenario of a file; the document is not yet validated.
 
+    `shows_import`: a table says what config files became, in place of notes on what they did not tell.
     A flag may hold a list or a range as well. Raises InvalidInput or UnreadableFile.
     """
     if not (path or hf_config or checkpoint or config_files or any(flags.values())):
@@ -164,9 +142,13 @@ def scenario_document(
         given = [flag.field for flag in FLAGS if flags.get(flag.parameter) is not None]
         given += ["model"] if hf_config or checkpoint else []
         given += ["storage"] if storage else []
-        document = _import(config_files, gpus=flags.get("gpus"), given=given, show=show_import)
+        from sizing.cli.config_file_reading import read_scenario  # noqa: PLC0415 - importers load where they are needed
+
+        document = read_scenario(config_files, gpus=flags.get("gpus"), given=given, as_table=shows_import)
     if checkpoint is not None:
-        document = _with_checkpoint(document, checkpoint, flags, is_config_given=hf_config is not None)
+        from sizing.cli.checkpoint_fields import with_checkpoint  # noqa: PLC0415 - and readers of checkpoints as well
+
+        document = with_checkpoint(document, checkpoint, flags, is_config_given=hf_config is not None)
     if hf_config is not None:
         document["model"] = {"huggingface_config": read_document(hf_config)}
     if storage is not None:
@@ -182,22 +164,19 @@ def scenario_document(
     return document
 
 
-def _import(
-    paths: Sequence[Path], *, gpus: Any, given: Sequence[str], show: Callable[[ImportReport], None]
-) -> dict[str, Any]:
-    """Read config files as a scenario document; `given`: fields that flags set over it.
+def is_config_file(path: Path) -> bool:
+    """Tell whether a file that is given as a scenario is the config file of a training.
 
-    Raises InvalidInput where what an answer needs is in none of them.
+    A file whose blocks are all those of a scenario is one, whatever else it looks like.
     """
-    files = [read_config_file(path) for path in paths]
-    num_gpus = plain_value(str(gpus).replace(",", "")) if gpus is not None else None
-    report = import_config_files(
-        ImportRequest(files=files, num_gpus=num_gpus if isinstance(num_gpus, int) else None, given=tuple(given))
-    )
-    show(report)
-    if problems := missing_problems(report):
-        raise InvalidInput(problems)
-    return report.scenario
+    try:
+        if set(read_document(path)) <= set(Scenario.model_fields):
+            return False
+    except UnreadableFile:
+        pass  # TOML and scripts are no scenarios
+    from sizing.cli.config_file_reading import holds_config  # noqa: PLC0415 - a scenario needs no importer
+
+    return holds_config(path)
 
 
 def _refuse_both(option: str, path: Path | None, flags: Mapping[str, Any], *parameters: str) -> None:
@@ -214,37 +193,3 @@ def _note_small_letters(document: Any) -> None:
             _note_small_letters(value)
     elif isinstance(document, str) and (rate := rate_as_read(document)) is not None:
         print(f"note: {document} is read as bytes: {rate}. Write Gb/s for bits.", file=sys.stderr)
-
-
-def _with_checkpoint(
-    document: dict[str, Any], path: Path, flags: Mapping[str, Any], *, is_config_given: bool
-) -> dict[str, Any]:
-    """Set the fields that `inspect` infers from a checkpoint, and print its notes.
-
-    A field of the file or of a flag goes before the same one inferred from names in the checkpoint. So does a
-    framework, before all that was inferred of frameworks.
-    Raises InvalidInput where neither the checkpoint nor anything else tells the model.
-    """
-    with naming_flags():
-        contents = contents_of(path)
-    is_named = is_config_given or flags.get("model") is not None
-    is_model_given = is_named or document.get("model") or flags.get("parameters") is not None
-    config = None if is_model_given else find_config(contents)
-    fields = infer_fields(contents, has_config=is_named or config is not None)
-    if NUM_PARAMETERS not in fields and not is_model_given and config is None:
-        remedy = "add --model NAME, --parameters N or --hf-config FILE"
-        raise InvalidInput.of(f"--checkpoint {path}", explain_unknown_parameters(contents), value=None, remedy=remedy)
-    for note in resume_notes(contents):
-        print(f"note: {flag_words(None, {})(note)}", file=sys.stderr)
-    if config is not None:
-        document["model"] = {"huggingface_config": read_document((path if path.is_dir() else path.parent) / config)}
-    degrees = infer_degrees(contents).keys()
-    inferred = infer_framework_fields(contents).keys() | degrees | {OPTIMIZER}
-    typed = {flag.field for flag in FLAGS if flags.get(flag.parameter) is not None}
-    stated = {
-        field for field in (_FRAMEWORK, NUM_GPUS, *inferred) if field in typed or value_at(document, field) is not None
-    }
-    gives_way = (inferred - {OPTIMIZER} if _FRAMEWORK in stated else set()) | (inferred & stated)
-    if stated & {NUM_GPUS, *degrees}:
-        gives_way |= degrees
-    return with_flag_fields(document, {field: value for field, value in fields.items() if field not in gives_way})

@@ -34,3 +34,24 @@ def test_the_help_of_the_program_computes_nothing(help_of_program: set[str], mod
 @pytest.fixture(scope="module")
 def help_of_program() -> set[str]:
     return modules_loaded_by("--help")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *OTHER_PROGRAMS,
+        "sizing.config_files",  # importers of config files
+        "sizing.checkpoint_files.contents",  # readers of checkpoints
+        "sizing.validation",
+        "sizing.present.catalog_entries",
+        "sizing.questions.sweep",
+        "sizing.questions.decide",
+    ],
+)
+def test_an_answer_from_flags_reads_no_files_and_asks_no_other_question(answer: set[str], module: str) -> None:
+    assert module not in answer
+
+
+@pytest.fixture(scope="module")
+def answer() -> set[str]:
+    return modules_loaded_by("answer", "--model", "gpt2", "--data", "8", "--write-bandwidth", "10GB/s")
