@@ -2,105 +2,87 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_flags, with_flags
+from sizing.cli.verb_parameters import VerbParameter
 from sizing.errors import InvalidInput, UnreadableFile
+from sizing.loading import loading
 from sizing.report import find_layout
 from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 from sizing.terminal.files import read_document, read_storage
-from sizing.terminal.verb_help import help_all_option
 from sizing.units import rate_as_read
 
-_SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
-    "scenario": (Path | None, typer.Argument(None, help="A scenario, JSON or YAML, or a config file as of --from")),
-    "config_files": (
-        list[Path] | None,
-        typer.Option(None, "--from", metavar="FILE...", help="Config files of a training, or its launch script"),
+SCENARIO_PARAMETERS = (
+    VerbParameter("scenario", "file", "A scenario, JSON or YAML, or a config file as of --from"),
+    VerbParameter(
+        "config_files",
+        "files",
+        "Config files of a training, or its launch script",
+        ("--from",),
+        metavar="FILE...",
     ),
-    "hf_config": (Path | None, typer.Option(None, "--hf-config", help="A Hugging Face config.json as the model")),
-    "checkpoint": (
-        Path | None,
-        typer.Option(None, "--checkpoint", help="An existing checkpoint: the flags that inspect prints of it"),
+    VerbParameter("hf_config", "file", "A Hugging Face config.json as the model", ("--hf-config",), is_further=True),
+    VerbParameter(
+        "checkpoint",
+        "file",
+        "An existing checkpoint: the flags that inspect prints of it",
+        ("--checkpoint",),
+        is_further=True,
     ),
-    "print_scenario": (
-        bool,
-        typer.Option(False, "--print", help="Print the scenario that files and flags make, as YAML, and stop"),
+    VerbParameter(
+        "print_scenario",
+        "switch",
+        "Print the scenario that files and flags make, as YAML, and stop",
+        ("--print",),
+        is_further=True,
     ),
-    "storage": (
-        Path | None,
-        typer.Option(None, "--storage", help="A calibration, a storage profile, or a result of ckpt-bench run"),
-    ),
-}
-
+    VerbParameter("storage", "file", "A calibration, a storage profile, or a result of ckpt-bench run", ("--storage",)),
+)
+"""What a verb that takes a scenario has before its own parameters."""
 
 _FIELD_OF_FLAG = {flag.parameter: flag.field for flag in FLAGS}
-_FURTHER = frozenset(
-    {"hf_config", "checkpoint", "print_scenario", *(flag.parameter for flag in FLAGS if not flag.is_common)}
-)
-"""What help leaves out of a verb that takes a scenario, until all is asked for."""
 
 
-@functools.cache
-def _options() -> dict[str, tuple[Any, Any]]:
-    """Make an option for each row of FLAGS, which many verbs take; its help comes from the fields' descriptions."""
-    return {
-        flag.parameter: (
-            bool | None if flag.sets else str | None,
-            typer.Option(
-                None,
-                flag.name,
-                help=flag.help,
-                metavar=None if flag.sets else flag.metavar,
-                autocompletion=None if flag.sets else flag.completions,
-                rich_help_panel=flag.field.split(".")[0].capitalize(),
-            ),
+def flag_parameters() -> tuple[VerbParameter, ...]:
+    """Make a parameter of each row of FLAGS, which many verbs take; its help comes from the field's description."""
+    return tuple(
+        VerbParameter(
+            flag.parameter,
+            "open switch" if flag.sets else "text",
+            flag.help,
+            (flag.name,),
+            metavar=None if flag.sets else flag.metavar,
+            panel=flag.field.split(".")[0].capitalize(),
+            is_further=not flag.is_common,
+            has_completions=not flag.sets,
         )
         for flag in FLAGS
-    }
-
-
-def with_scenario_parameters(
-    verb: Callable[..., None], *, own_fields: Mapping[str, str] | None = None, **own: tuple[Any, Any]
-) -> Callable[..., None]:
-    """Give a verb the signature that typer reads: a scenario, the verb's own options, an option for each flag.
-
-    Problems of a field name the flag that set it; `own_fields` has the fields that the verb's own options set, which
-    nothing but a file could set otherwise.
-    """
-    parameters = _SCENARIO_PARAMETERS | own | _options() | {"help_all": (bool, help_all_option())}
-    own_fields = own_fields or {}
-    fields = _FIELD_OF_FLAG | dict(own_fields)
-
-    @functools.wraps(verb)
-    def in_words_of_flags(**given: Any) -> None:
-        given.pop("help_all", None)  # answered by its callback
-        typed = {
-            fields[name]: FLAG_OF_FIELD.get(fields[name], parameters[name][1].param_decls[0])
-            for name, value in given.items()
-            if name in fields and (value not in (None, False) or (name in own_fields and given.get("scenario") is None))
-        }
-        try:
-            verb(**given)
-        except InvalidInput as error:
-            raise by_flags(error, typed, given.get("scenario")) from None
-
-    in_words_of_flags.further = _FURTHER  # type: ignore[attr-defined]  # `VerbWithManyFlags` reads it
-    in_words_of_flags.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
-            for name, (annotation, option) in parameters.items()
-        ]
     )
-    return in_words_of_flags
+
+
+@contextmanager
+def naming_given_flags(given: Mapping[str, Any], own_fields: Mapping[str, str]) -> Iterator[None]:
+    """Let problems of a field, within the block, name the flag that set it.
+
+    `own_fields` has the fields that the verb's own options set, which nothing but a file could set otherwise.
+    """
+    fields = _FIELD_OF_FLAG | dict(own_fields)
+    path = given.get("scenario")
+    typed = {
+        fields[name]: FLAG_OF_FIELD.get(fields[name], f"--{name.replace('_', '-')}")
+        for name, value in given.items()
+        if name in fields and (value not in (None, False) or (name in own_fields and path is None))
+    }
+    try:
+        yield
+    except InvalidInput as error:
+        raise by_flags(error, typed, path) from None
 
 
 def lay_out_with_notes(document: dict[str, Any]) -> Scenario:
@@ -142,12 +124,12 @@ def scenario_document(
         given = [flag.field for flag in FLAGS if flags.get(flag.parameter) is not None]
         given += ["model"] if hf_config or checkpoint else []
         given += ["storage"] if storage else []
-        from sizing.cli.config_file_reading import read_scenario  # noqa: PLC0415 - importers load where they are needed
-
+        with loading():
+            from sizing.cli.config_file_reading import read_scenario  # noqa: PLC0415 - importers load where they are needed
         document = read_scenario(config_files, gpus=flags.get("gpus"), given=given, as_table=shows_import)
     if checkpoint is not None:
-        from sizing.cli.checkpoint_fields import with_checkpoint  # noqa: PLC0415 - and readers of checkpoints as well
-
+        with loading():
+            from sizing.cli.checkpoint_fields import with_checkpoint  # noqa: PLC0415 - and readers of checkpoints as well
         document = with_checkpoint(document, checkpoint, flags, is_config_given=hf_config is not None)
     if hf_config is not None:
         document["model"] = {"huggingface_config": read_document(hf_config)}
@@ -174,8 +156,8 @@ def is_config_file(path: Path) -> bool:
             return False
     except UnreadableFile:
         pass  # TOML and scripts are no scenarios
-    from sizing.cli.config_file_reading import holds_config  # noqa: PLC0415 - a scenario needs no importer
-
+    with loading():
+        from sizing.cli.config_file_reading import holds_config  # noqa: PLC0415 - a scenario needs no importer
     return holds_config(path)
 
 
