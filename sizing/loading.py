@@ -1,13 +1,11 @@
-"""Loading: without a search for garbage in what stays, and of names that few need only when they are used."""
+"""Loading of libraries whose objects stay for as long as the process runs."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 
 @contextlib.contextmanager
@@ -26,17 +24,3 @@ def loading() -> Iterator[None]:
             gc.freeze()
         if was_collecting:
             gc.enable()
-
-
-def late_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package: it imports the module of a name when that is first used.
-
-    Who imports another module of the package then loads none of those in the table.
-    """
-
-    def import_name(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
-
-    return import_name

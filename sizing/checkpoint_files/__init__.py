@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sizing.loading import late_names
+from sizing.late_names import late_names
 
 if TYPE_CHECKING:
     from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, TensorTotal

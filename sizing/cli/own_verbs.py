@@ -5,6 +5,7 @@ Each imports what it needs when it runs: help needs its flags alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -92,5 +93,5 @@ def fields_verb() -> None:
     print(field_reference())
 
 
-OWN_VERBS = (tensors_verb, inspect_verb, profile_verb, validate_verb, fields_verb)
+OWN_VERBS: tuple[Callable[..., None], ...] = (tensors_verb, inspect_verb, profile_verb, validate_verb, fields_verb)
 """In the order in which help lists them; each has its line as its docstring."""

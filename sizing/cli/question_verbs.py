@@ -66,7 +66,7 @@ def _typer_parameter(parameter: VerbParameter, entry: QuestionEntry[Any, Any]) -
         default = ...
     elif parameter.type == "switch":
         default = False
-    shown = {"help": parameter.help, "metavar": parameter.metavar, "rich_help_panel": parameter.panel}
+    shown: Any = {"help": parameter.help, "metavar": parameter.metavar, "rich_help_panel": parameter.panel}
     if not parameter.flags:
         return typer.Argument(default, **shown)
     return typer.Option(
