@@ -62,7 +62,7 @@ def inspect_verb(
 def profile_verb(result: Annotated[Path, typer.Argument(help="A result of ckpt-bench run")]) -> None:
     """Print the storage profile of a benchmark result, to put into a scenario."""
     with loading():
-        from sizing.terminal.files import read_storage_profile  # noqa: PLC0415 - see above
+        from sizing.terminal.storage_files import read_storage_profile  # noqa: PLC0415 - see above
 
     print(read_storage_profile(result).model_dump_json(indent=2, exclude_none=True))
 

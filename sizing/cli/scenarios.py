@@ -15,7 +15,7 @@ from sizing.loading import loading
 from sizing.report import find_layout
 from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
-from sizing.terminal.files import read_document, read_storage
+from sizing.terminal.files import read_document
 from sizing.units import rate_as_read
 
 SCENARIO_PARAMETERS = (
@@ -140,6 +140,8 @@ def scenario_document(
                 "--write-bandwidth, --read-bandwidth and, of one process, --writer-write-bandwidth, or one of "
                 f"--storage-preset {', '.join(storage_profiles())}; ckpt-bench run measures yours."
             )
+        with loading():
+            from sizing.terminal.storage_files import read_storage  # noqa: PLC0415 - and what measurements are made of
         document["storage"] = read_storage(storage)
     document = with_flags(document, flags)
     _note_small_letters(document)

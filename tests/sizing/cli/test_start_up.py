@@ -46,6 +46,8 @@ def test_help_loads_nothing_that_computes(words: str) -> None:
         *OTHER_PROGRAMS,
         "sizing.config_files",  # importers of config files
         "sizing.checkpoint_files.contents",  # readers of checkpoints
+        "sizing.storage.measurement",  # results of benchmarks
+        "sizing.storage.calibration.prediction",
         "sizing.validation",
         "sizing.present.catalog_entries",
         "sizing.questions.sweep",
