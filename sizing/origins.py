@@ -12,7 +12,7 @@ from sizing.run.failure_rates import rate_named
 from sizing.run.failures import Reliability
 from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario
-from sizing.storage.calibration import Calibration, predict
+from sizing.storage import calibration as calibrations  # of which `predict` is loaded when it is first called
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.storage import ResolvedStorage
 from sizing.units import percent_text
@@ -81,13 +81,13 @@ def prediction_intervals(storage: ResolvedStorage | None, workload: CheckpointWo
         return {}
     intervals: Intervals = {}
     write, restore = run.write, run.restore
-    writing = predict(calibration, [workload.write], direction="write")
+    writing = calibrations.predict(calibration, [workload.write], direction="write")
     if writing is not None and write is not None:
         copy_seconds = write.seconds - float(writing.seconds)
         low, high = writing.ends_seconds(also=copy_seconds)
         intervals["write.seconds"] = (low, high)
         intervals["write.bytes_per_second"] = (workload.written_bytes / high, workload.written_bytes / low)
-    reading = predict(calibration, workload.restores[restore.strategy].steps, direction="read")
+    reading = calibrations.predict(calibration, workload.restores[restore.strategy].steps, direction="read")
     if reading is not None and restore.seconds is not None:
         intervals["restore.seconds"] = reading.ends_seconds(also=restore.exchange_seconds or 0.0)
         low, high = reading.ends_seconds()
@@ -133,7 +133,7 @@ def _origin_of_storage(storage: ResolvedStorage | None, direction: Direction) ->
     return Origin(kind="given", source="storage.profile")
 
 
-def _origin_of_fit(calibration: Calibration, direction: Direction) -> Origin:
+def _origin_of_fit(calibration: calibrations.Calibration, direction: Direction) -> Origin:
     fit = calibration.fit(direction)
     if fit is None:
         return Origin(kind="unknown", source=f"the calibration has no {direction}s")

@@ -17,9 +17,6 @@ from rich.table import Table
 
 from io_bench import interruption
 from io_bench.commands.flags import Flags, takes
-from io_bench.commands.mlperf.mlperf_run import mlperf as measure_mlperf
-from io_bench.commands.run import run as measure_run
-from io_bench.commands.scan import scan as measure_scan
 from io_bench.engines import ENGINES
 from io_bench.errors import EXIT_FAILED, RunEnded, exit_code_of
 from io_bench.interruption import Interrupted
@@ -27,6 +24,7 @@ from io_bench.options import CheckOptions, MlperfOptions, RunOptions, ScanOption
 from io_bench.ranks.slurm import torchrun_variables
 from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
+from sizing.loading import loading
 from sizing.storage.measurement import result_schema
 from sizing.terminal.program import Version, error_line, program_app
 
@@ -82,6 +80,9 @@ def run(flags: Flags) -> None:
 
     On many nodes: srun -N 8 --ntasks-per-node 8 ckpt-bench run --target DIR, or torchrun ... -m io_bench run ...
     """
+    with loading():
+        from io_bench.commands.run import run as measure_run  # noqa: PLC0415 - help needs the flags alone
+
     with cleaning_up():
         measure_run(flags)
 
@@ -93,6 +94,9 @@ def scan(flags: Flags) -> None:
     On one machine it starts its ranks itself. On many nodes, start the max of --writers on each node with
     torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
     """
+    with loading():
+        from io_bench.commands.scan import scan as measure_scan  # noqa: PLC0415 - help needs the flags alone
+
     with cleaning_up():
         measure_scan(flags)
 
@@ -103,6 +107,9 @@ def mlperf(flags: Flags) -> None:
 
     8 processes on one node write what the first 8 of all would (the subset); on many nodes start all with torchrun.
     """
+    with loading():
+        from io_bench.commands.mlperf.mlperf_run import mlperf as measure_mlperf  # noqa: PLC0415 - help needs the flags alone
+
     with cleaning_up():
         measure_mlperf(flags)
 

@@ -19,7 +19,7 @@ from sizing.storage.calibration.fit_data import OPERATIONS
 from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
 from sizing.storage.measurement import BenchmarkResult
 from sizing.terminal.chart_files import require_chart_name, write_chart
-from sizing.terminal.files import read_result
+from sizing.terminal.storage_files import read_result
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 

@@ -26,7 +26,7 @@ from sizing.errors import InvalidInput
 from sizing.frameworks.registry import CatalogFramework, catalog_frameworks
 from sizing.layout.formats.registry import CatalogFormat, catalog_formats
 from sizing.model.catalog import CatalogModel, catalog, count_parameters
-from sizing.present.catalogs import catalog_document
+from sizing.present.catalog_entries import catalog_document
 from sizing.present.document import presentation_of
 from sizing.questions.registry import QUESTIONS
 from sizing.run.failure_rates import PublishedRate, published_rates

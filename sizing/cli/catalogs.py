@@ -11,22 +11,16 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from sizing.present.catalogs import CATALOGS, Catalog
+from sizing.present.catalogs import Catalog
 from sizing.terminal.output import console
 
 Word = Annotated[str | None, typer.Argument(metavar="WORD", help="Only what has it in its name, or else in its line")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the entries as JSON, with all that is known of them")]
 
 
-def add_catalog_verbs(app: typer.Typer) -> None:
-    """Add a verb for each catalog that no verb of its own lists."""
-    own = {command.name for command in app.registered_commands}
-    for catalog in CATALOGS:
-        if catalog.verb not in own:
-            app.command(catalog.verb, help=catalog.help)(_listing_verb(catalog))
+def listing_verb(catalog: Catalog) -> Callable[..., None]:
+    """Make the verb that lists a catalog."""
 
-
-def _listing_verb(catalog: Catalog) -> Callable[..., None]:
     def list_entries(word: Word = None, *, as_json: AsJson = False) -> None:
         print_catalog(catalog, word, as_json=as_json)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sizing.checkpoint_files.saved_arguments import saved_arguments
 from sizing.checkpoint_files.torch_save import is_torch_file
-from sizing.config_files import ConfigText, is_config_of_training
-from sizing.errors import UnreadableFile
-from sizing.scenario import Scenario
-from sizing.terminal.files import read_document, read_text
+from sizing.cli.import_table import import_notes, import_table, missing_problems
+from sizing.config_files import ConfigText, ImportRequest, import_config_files, is_config_of_training
+from sizing.config_files.source import plain_value
+from sizing.errors import InvalidInput, UnreadableFile
+from sizing.terminal.files import read_text
+from sizing.terminal.output import console
 
 COMMON = "common.pt"
 """File of a distributed checkpoint of Megatron-LM that holds the arguments."""
@@ -34,17 +39,30 @@ def read_config_file(path: Path) -> ConfigText:
     return ConfigText(name=path.name, content=json.dumps({"args": arguments}))
 
 
-def is_config_file(path: Path) -> bool:
-    """Tell whether a file that is given as a scenario is the config file of a training.
-
-    A file whose blocks are all those of a scenario is one, whatever else it looks like.
-    """
-    try:
-        if set(read_document(path)) <= set(Scenario.model_fields):
-            return False
-    except UnreadableFile:
-        pass  # TOML and scripts are no scenarios
+def holds_config(path: Path) -> bool:
+    """Tell whether a file is the config file of a training."""
     try:
         return is_config_of_training(read_config_file(path))
     except (OSError, UnreadableFile):
         return False
+
+
+def read_scenario(paths: Sequence[Path], *, gpus: Any, given: Sequence[str], as_table: bool) -> dict[str, Any]:
+    """Read config files as a scenario document; `given`: fields that flags set over it.
+
+    Prints what they became as a table, or as notes on standard error what they did not tell.
+    Raises InvalidInput where what an answer needs is in none of them.
+    """
+    files = [read_config_file(path) for path in paths]
+    num_gpus = plain_value(str(gpus).replace(",", "")) if gpus is not None else None
+    report = import_config_files(
+        ImportRequest(files=files, num_gpus=num_gpus if isinstance(num_gpus, int) else None, given=tuple(given))
+    )
+    if as_table:
+        console().print(import_table(report))
+    else:
+        for line in import_notes(report):
+            print(f"note: {line}", file=sys.stderr)
+    if problems := missing_problems(report):
+        raise InvalidInput(problems)
+    return report.scenario

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,18 @@ import yaml
 from pydantic import JsonValue
 
 from sizing.cli.catalogs import print_catalog
-from sizing.cli.config_file_reading import is_config_file
 from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, flag_words, parse_varied_value
-from sizing.cli.import_table import import_table
-from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
+from sizing.cli.report_files import REPORT_HELP, require_report_name, write_report
 from sizing.cli.report_text import answer_text
 from sizing.cli.scenarios import (
+    SCENARIO_PARAMETERS,
+    flag_parameters,
+    is_config_file,
     lay_out_with_notes,
-    print_import_notes,
+    naming_given_flags,
     scenario_document,
-    with_scenario_parameters,
 )
-from sizing.config_files import ImportReport
+from sizing.cli.verb_parameters import Described, VerbDescription, VerbParameter
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.questions.question import (
@@ -40,7 +39,7 @@ from sizing.questions.question import (
     TerminalStyle,
     ignore_progress,
 )
-from sizing.questions.registry import QUESTIONS, QuestionEntry
+from sizing.questions.registry import QUESTIONS
 from sizing.report import find_layout
 from sizing.scenario import Scenario
 from sizing.spreadsheets import TableWriter
@@ -49,102 +48,78 @@ from sizing.terminal.files import read_document
 from sizing.terminal.output import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, WIDTH_WITHOUT_TERMINAL, console, progress_bar
 from sizing.terminal.program import fail
 
-_CHART = (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json"))
-_AS_JSON = (bool, typer.Option(False, "--json", help="Print the report as JSON"))
-_FULL = (bool, typer.Option(False, "--full", help="Print all tables, their limits and what was assumed"))
-_CATALOG = {
-    "word": (
-        str | None,
-        typer.Argument(None, metavar="WORD", help="Only what has it in its name, or else in its line"),
-    ),
-    "scenario": (Path | None, typer.Option(None, "--scenario", help="Try each on a scenario, JSON or YAML")),
-}
-"""Parameters of a verb that lists a catalog where no scenario is given."""
-_CATALOG_AS_JSON = (bool, typer.Option(False, "--json", help="Print as JSON, with all that is known"))
-
-_AGAINST = (
-    list[Path] | None,
-    typer.Option(None, "--against", metavar="FILE...", help="Config files of before: what changed, side by side"),
+_CATALOG = (
+    VerbParameter("word", "text", "Only what has it in its name, or else in its line", metavar="WORD"),
+    VerbParameter("scenario", "file", "Try each on a scenario, JSON or YAML", ("--scenario",)),
 )
+"""Parameters of a verb that lists a catalog where no scenario is given."""
 
 _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 
 
-def question_verb(entry: QuestionEntry[Any, Any]) -> Callable[..., None]:
-    """The verb that asks a question, with the signature that typer reads."""
-    question = entry.question
+def ask(question: Question[Any, Any], given: dict[str, Any]) -> None:
+    """Ask a question by the parameters of its verb, and show the answer."""
     asked_by = question.command_line
-    parameters = {_parameter(option): _typer_option(option) for option in question.options} | _media(question)
+    for name in ("help_all", "example"):  # answered by their callbacks
+        given.pop(name, None)
     if isinstance(asked_by, RequestFiles):
-        return _file_verb(question, asked_by, parameters)
-    if asked_by.catalog:
-        parameters = _CATALOG | parameters | {"as_json": _CATALOG_AS_JSON}
-
-    def verb(**given: Any) -> None:
-        _ask_of_scenario(question, asked_by, given)
-
-    own_fields = {_parameter(option): option.field for option in question.options}
-    return with_scenario_parameters(verb, own_fields=own_fields, **parameters)
-
-
-def _file_verb(
-    question: Question[Any, Any], asked_by: RequestFiles, parameters: dict[str, tuple[Any, Any]]
-) -> Callable[..., None]:
-    several = asked_by.join is not None
-    argument = (list[Path] if several else Path, typer.Argument(..., help=asked_by.help))
-    example = {"example": (bool, _example_flag(question.example))} if asked_by.has_example else {}
-
-    def verb(**given: Any) -> None:
-        given.pop("example", None)  # answered by its callback
         _ask_of_files(question, asked_by, given)
+    else:
+        with naming_given_flags(given, {_parameter(option): option.field for option in question.options}):
+            _ask_of_scenario(question, asked_by, given)
 
-    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
-            for name, (annotation, option) in ({asked_by.argument: argument} | example | parameters).items()
-        ]
-    )
-    return verb
+
+def describe_verb(question: Question[Any, Any]) -> VerbDescription:
+    """Describe the verb of a question for its help."""
+    asked_by = question.command_line
+    own = (*map(_option_parameter, question.options), *_media(question))
+    if isinstance(asked_by, RequestFiles):
+        is_several = asked_by.join is not None
+        argument = VerbParameter(asked_by.argument, "required files" if is_several else "required file", asked_by.help)
+        example = VerbParameter(
+            "example", "switch", "Print an example of the file, to begin with", ("--example",), prints_example=True
+        )
+        parameters = (argument, *([example] if asked_by.has_example else []), *own)
+    else:
+        parameters = (*SCENARIO_PARAMETERS, *(_CATALOG if asked_by.catalog else ()), *own)
+    by_name = {each.name: each for each in parameters}  # where a name is there twice, the later one takes its place
+    return VerbDescription(question.more_help, isinstance(asked_by, ScenarioFlags), tuple(by_name.values()))
 
 
 def _parameter(option: Option) -> str:
     return option.flag.removeprefix("--").replace("-", "_")
 
 
-def _typer_option(option: Option) -> tuple[Any, Any]:
-    """Return the annotation and the default by which typer takes an option of a question."""
-    names = [option.flag, *([option.former] if option.former else [])]
-    if not option.metavar:
-        return bool, typer.Option(False, *names, help=option.help)
-    kind = list[str] | None if option.repeats else str | None
-    return kind, typer.Option(option.default, *names, help=option.help, metavar=option.metavar)
+def _option_parameter(option: Option) -> VerbParameter:
+    kind = "switch" if not option.metavar else "texts" if option.repeats else "text"
+    flags = (option.flag, option.former) if option.former else (option.flag,)
+    metavar = option.metavar or None
+    return VerbParameter(_parameter(option), kind, option.help, flags, metavar=metavar, default=option.default)
 
 
-def _media(question: Question[Any, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the options that say how the answer is shown."""
-    options: dict[str, tuple[Any, Any] | None] = {
-        "as_csv": (bool, typer.Option(False, "--csv", help=question.csv_help)) if question.csv_help else None,
-        "full": _FULL if question.has_first_screen else None,
-        "against": _AGAINST if question.request is Scenario and question.has_first_screen else None,
-        "chart": _CHART if question.chart else None,
-        "report_file": REPORT_FILE,
-        "as_json": _AS_JSON,
-        "check": (bool, typer.Option(False, "--check", help=question.check.help)) if question.check else None,
-    }
-    return {name: option for name, option in options.items() if option is not None}
+def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
+    """Yield the flags that say how the answer is shown."""
+    is_catalog = isinstance(question.command_line, ScenarioFlags) and question.command_line.catalog
+    if question.csv_help:
+        yield VerbParameter("as_csv", "switch", question.csv_help, ("--csv",))
+    if question.has_first_screen:
+        yield VerbParameter("full", "switch", "Print all tables, their limits and what was assumed", ("--full",))
+        if question.request is Scenario:
+            changed = "Config files of before: what changed, side by side"
+            yield VerbParameter("against", "files", changed, ("--against",), metavar="FILE...")
+    if question.chart:
+        yield VerbParameter("chart", "file", "Draw into FILE.html, .png, .svg or .json", ("--chart",))
+    yield VerbParameter("report_file", "file", REPORT_HELP, ("--report",))
+    as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
+    yield VerbParameter("as_json", "switch", as_json, ("--json",))
+    if question.check:
+        yield VerbParameter("check", "switch", question.check.help, ("--check",))
 
 
-def _example_flag(example: Mapping[str, Any]) -> Any:
-    """Make the option that prints an example of a verb's file instead of reading one."""
-
-    def print_example(*, is_given: bool) -> None:
-        if is_given:
-            print(yaml.safe_dump(dict(example), sort_keys=False, allow_unicode=True), end="")
-            raise typer.Exit
-
-    return typer.Option(
-        False, "--example", help="Print an example of the file, to begin with", callback=print_example, is_eager=True
-    )
+def example_text(question: Question[Any, Any]) -> str:
+    """Write an example of a verb's file, to begin with."""
+    text: str = yaml.safe_dump(dict(question.example), sort_keys=False, allow_unicode=True)
+    return text
 
 
 class _OutputFile:
@@ -162,12 +137,10 @@ class _OutputFile:
         if self.chart is not None:
             require_chart_name(self.chart)
 
-    def print_import(self, report: ImportReport) -> None:
-        """Print what config files became: a table before an answer in words, else notes on standard error."""
-        if self.as_json or self.as_csv or not self.question.has_first_screen:
-            print_import_notes(report)
-        else:
-            console(width_without_terminal=WIDTH_WITHOUT_TERMINAL).print(import_table(report))
+    @property
+    def shows_import(self) -> bool:
+        """Whether a table says what config files became, before an answer in words."""
+        return not self.as_json and not self.as_csv and self.question.has_first_screen
 
     def answer(
         self,
@@ -225,8 +198,7 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
             if value is not None
         }
     files["config_files"] = files["config_files"] or ()
-    show_import = output.print_import if not prints else print_import_notes
-    document = scenario_document(path, **files, flags=flags, show_import=show_import)
+    document = scenario_document(path, **files, flags=flags, shows_import=output.shows_import and not prints)
     if against:
         before = scenario_document(None, **(files | {"config_files": against}), flags=flags)
         _compare(before, document, output)
@@ -348,3 +320,12 @@ def as_flag(path: str, value: JsonValue) -> str:
     if flag is None:
         return as_field(path, value)
     return f"{flag} {shlex.quote(value if isinstance(value, str) else json.dumps(value))}"
+
+
+def describe_verbs() -> Described:
+    """Describe the verbs of all questions, for their help."""
+    return Described(flag_parameters(), {name: describe_verb(entry.question) for name, entry in QUESTIONS.items()})
+
+
+if __name__ == "__main__":
+    print(describe_verbs().as_json())

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sizing.errors import InvalidInput
 from sizing.present.document import Document
 from sizing.present.markdown import markdown_of
 
-_HELP = "Write the report into FILE.html or FILE.pdf, with charts, or into FILE.md"
-ReportFile = Annotated[Path | None, typer.Option("--report", help=_HELP)]
-REPORT_FILE = (Path | None, typer.Option(None, "--report", help=_HELP))
-"""The flag --report for verbs with the flags of a scenario."""
+REPORT_HELP = "Write the report into FILE.html or FILE.pdf, with charts, or into FILE.md"
 _ENDINGS = (".html", ".pdf", ".md")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -29,24 +28,7 @@ from sizing.units import counted_text
 _DOCUMENTS = (".json", ".yaml", ".yml")
 
 
-def tensors_verb(
-    path: Annotated[
-        Path | None,
-        typer.Argument(help="A checkpoint's file or folder, a safetensors header or index, or a scenario with tensors"),
-    ] = None,
-    *,
-    hf_config: Annotated[
-        Path | None,
-        typer.Option("--hf-config", help="A Hugging Face config.json, built by transformers (extra hf) without memory"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="Write the list into this file, a scenario: ckpt-size FILE --tensor 8"),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the list as JSON, a scenario of the model alone")
-    ] = False,
-) -> None:
+def print_tensors(path: Path | None, *, hf_config: Path | None, output: Path | None, as_json: bool) -> None:
     """List a model's tensors with the roles that the rules give them, equal ones together."""
     model, notes = _read_model(path, hf_config)
     document = json.dumps({"model": model.model_dump(mode="json", exclude_unset=True)}, indent=1)

@@ -1,12 +1,12 @@
 """The verbs of `ckpt-size`: each question of the registry, checkpoints to inspect, catalogs and what is published.
 
-A verb is imported when it is asked for. What help says of all of them stands here, and for questions in the registry.
+What a verb does is imported when it runs. What help says of all of them stands with their parameters, and for questions
+in the registry.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, get_args
 from typer.core import TyperCommand
 from typer.models import CommandInfo
 
-from sizing.cli.catalogs import add_catalog_verbs
+from sizing.cli.own_verbs import OWN_VERBS
+from sizing.cli.question_verbs import question_verb
 from sizing.loading import loading
-from sizing.present.catalogs import CATALOGS
+from sizing.present.catalogs import CATALOGS, Catalog
 from sizing.questions.registry import QUESTIONS, Panel, QuestionEntry
 from sizing.terminal.program import UnknownVerb, Verbs, Version, program_app
 from sizing.terminal.verb_help import VerbWithManyFlags
@@ -50,11 +51,9 @@ class AnswerByDefault(Verbs):
         """Write the help, for which no verb is imported."""
         listed = copy.copy(self)
         late = [verb for verb in app.registered_commands if isinstance(verb, LateVerb)]
-        lines = [(str(verb.name), verb.line, str(verb.rich_help_panel)) for verb in late]
-        lines += [(catalog.verb, catalog.help, "Catalogs") for catalog in CATALOGS if catalog.verb not in QUESTIONS]
         listed.commands = {
-            name: TyperCommand(name, callback=None, help=line, rich_help_panel=panel)
-            for name, line, panel in sorted(lines, key=lambda verb: get_args(Panel).index(verb[2]))
+            str(verb.name): TyperCommand(verb.name, callback=None, help=verb.line, rich_help_panel=verb.rich_help_panel)
+            for verb in sorted(late, key=lambda verb: get_args(Panel).index(verb.rich_help_panel))
         }
         super(AnswerByDefault, listed).format_help(ctx, formatter)
 
@@ -76,7 +75,7 @@ def _refuse_model(word: str, program: str) -> None:
 
 
 class LateVerb(CommandInfo):
-    """A verb that is imported when it is built; `line` is what the help of the program says of it, in a `panel`."""
+    """A verb whose parameters are read when it is built; `line` is what the help of the program says, in a `panel`."""
 
     def __init__(self, name: str, line: str, panel: Panel) -> None:
         super().__init__(name, cls=VerbWithManyFlags, rich_help_panel=panel)
@@ -84,7 +83,7 @@ class LateVerb(CommandInfo):
         del self.callback, self.help
 
     def __getattr__(self, name: str) -> Any:
-        """Import the function and the help of the verb, which typer reads when it builds the verb."""
+        """Load the function and the help of the verb, which typer reads when it builds the verb."""
         if name not in ("callback", "help"):
             raise AttributeError(name)
         with loading():
@@ -93,35 +92,45 @@ class LateVerb(CommandInfo):
 
     @abstractmethod
     def load(self) -> tuple[Callable[..., None], str]:
-        """Import what the verb does, and its whole help."""
+        """Return the function that typer calls, and the whole help."""
 
 
 class QuestionVerb(LateVerb):
-    """The verb of a question, whose folder is imported when the verb is built."""
+    """The verb of a question, whose folder is imported when the question is asked."""
 
     def __init__(self, entry: QuestionEntry[Any, Any]) -> None:
         super().__init__(entry.name, entry.help, entry.panel)
         self._entry = entry
 
     def load(self) -> tuple[Callable[..., None], str]:
-        """Import the question's folder."""
-        from sizing.cli.questions import question_verb  # noqa: PLC0415 - the help of the program needs no question
-
-        more = self._entry.question.more_help
-        return question_verb(self._entry), f"{self.line}\n\n{more}" if more else self.line
+        """Read what help says of the question."""
+        return question_verb(self._entry)
 
 
-class ModuleVerb(LateVerb):
-    """A verb that asks no question: a function of a module of this folder."""
+class OwnVerb(LateVerb):
+    """A verb that asks no question."""
 
-    def __init__(self, name: str, line: str, *, module: str) -> None:
-        super().__init__(name, line, "Inspect")
-        self._module = module
+    def __init__(self, verb: Callable[..., None]) -> None:
+        super().__init__(verb.__name__.removesuffix("_verb"), str(verb.__doc__), "Inspect")
+        self._verb = verb
 
     def load(self) -> tuple[Callable[..., None], str]:
-        """Import the module, where the function has the verb's name."""
-        module = importlib.import_module(f"{__package__}.{self._module}")
-        return getattr(module, f"{self.name}_verb"), self.line
+        """Return the function, which imports what it needs when it runs."""
+        return self._verb, self.line
+
+
+class CatalogVerb(LateVerb):
+    """The verb that lists a catalog which no question lists."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog.verb, catalog.help, "Catalogs")
+        self._catalog = catalog
+
+    def load(self) -> tuple[Callable[..., None], str]:
+        """Import what draws tables."""
+        from sizing.cli.catalogs import listing_verb  # noqa: PLC0415 - the help of the program needs no table
+
+        return listing_verb(self._catalog), self.line
 
 
 app = program_app(
@@ -137,31 +146,5 @@ def _options(version: Version = False) -> None:
 
 
 app.registered_commands.extend(map(QuestionVerb, QUESTIONS.values()))
-app.registered_commands.extend(
-    [
-        ModuleVerb(
-            "tensors",
-            "List a model's tensors with the roles that the rules give them, equal ones together.",
-            module="tensor_lists",
-        ),
-        ModuleVerb(
-            "inspect",
-            "Read the sizes off an existing checkpoint, without loading its tensors or running its pickles.",
-            module="own_verbs",
-        ),
-        ModuleVerb(
-            "profile", "Print the storage profile of a benchmark result, to put into a scenario.", module="own_verbs"
-        ),
-        ModuleVerb(
-            "validate",
-            "Compare with what is published, in three parts. Exit with 1 where a miss is not explained.",
-            module="own_verbs",
-        ),
-        ModuleVerb(
-            "fields",
-            "Print every field of a scenario and of its report: unit, default and what it is, as Markdown.",
-            module="own_verbs",
-        ),
-    ]
-)
-add_catalog_verbs(app)
+app.registered_commands.extend(map(OwnVerb, OWN_VERBS))
+app.registered_commands.extend(CatalogVerb(catalog) for catalog in CATALOGS if catalog.verb not in QUESTIONS)

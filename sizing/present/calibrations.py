@@ -10,8 +10,8 @@ from sizing.present.chart import BAND_OPACITY, HEIGHT, WIDTH, Chart, Spec, chart
 from sizing.present.document import Document, titled_document
 from sizing.present.rows import UNKNOWN, Grid, Summary
 from sizing.storage.calibration import Calibration, predict
-from sizing.storage.calibration.calibrate import MIN_RATIO_OF_SIZES
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint, LimitEstimate
+from sizing.storage.calibration.from_results import MIN_RATIO_OF_SIZES
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
 from sizing.units import bytes_text, counted_text, figure_text, percent_text

@@ -13,8 +13,8 @@ from sizing.layout import WritersOnNodes
 from sizing.run.checkpoint import MEMORY_KINDS, NODE_KINDS, Checkpoint
 from sizing.run.read_plan import RestoreStrategy
 from sizing.run.workload import CheckpointWorkload
-from sizing.storage.calibration import Calibration, Prediction, predict
-from sizing.storage.calibration.calibration import BEYOND
+from sizing.storage import calibration as calibrations  # of which `predict` is loaded when it is first called
+from sizing.storage.calibration.calibration import BEYOND, Calibration
 from sizing.storage.catalog import NodeRate
 from sizing.storage.rates import DIRECTIONS, Direction, Rates, document_name
 from sizing.storage.storage import PICKLING_ENGINE, ResolvedStorage, resolve_storage
@@ -79,7 +79,7 @@ def calibration_warnings(
         return
     is_beyond = False
     for direction, steps in workload.steps(strategy).items():
-        prediction = predict(calibration, steps, direction=direction)
+        prediction = calibrations.predict(calibration, steps, direction=direction)
         if prediction is not None:
             is_beyond = is_beyond or bool(prediction.extrapolated)
             yield from _extrapolation_warnings(prediction, direction)
@@ -107,7 +107,7 @@ def _grade_warnings(calibration: Calibration, *, is_beyond: bool) -> Iterator[st
         yield f"The calibration has grade {grade}{where}{because}. To improve it, see ckpt-bench calibrate --suggest"
 
 
-def _extrapolation_warnings(prediction: Prediction, direction: Direction) -> Iterator[str]:
+def _extrapolation_warnings(prediction: calibrations.Prediction, direction: Direction) -> Iterator[str]:
     """What of the layout was not measured, and whether its interval is narrow enough to decide by."""
     low, high = prediction.ends_seconds()
     useless = ""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from sizing.errors import InvalidInput, broken_rule
-from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
 from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import StrictModel
+
+if TYPE_CHECKING:
+    from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
 
 
 class MeasuredOn(StrictModel):

@@ -1,26 +1,20 @@
-"""The user's files: scenarios, storage profiles and benchmark results, as JSON or YAML."""
+"""The user's files: text, and objects as JSON or YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
 from sizing.documents import parse_json, parse_yaml
-from sizing.errors import UnreadableFile, explain
-from sizing.storage.calibration import Calibration
-from sizing.storage.measurement import BenchmarkResult
-from sizing.storage.profile import StorageProfile, profile_of
+from sizing.errors import UnreadableFile
 from sizing.units import binary_bytes_text, parse_bytes
 
 MAX_FILE_BYTES: int = parse_bytes("64 MiB")
 """A calibration of 10,000 points takes some megabytes. More is a mistake, such as a checkpoint's path, and fills
 memory."""
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -38,49 +32,6 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UnreadableFile(f"{path} must hold an object with named fields, found {type(document).__name__}.")
     return document
-
-
-def read_storage_profile(path: Path) -> StorageProfile:
-    """Read the storage profile in a file: a profile itself, or that of a benchmark result or of a calibration.
-
-    Raises UnreadableFile or InvalidInput.
-    """
-    storage = _read_profile_or_calibration(path)
-    return storage.profile if isinstance(storage, Calibration) else storage
-
-
-def read_storage(path: Path) -> dict[str, Any]:
-    """Read a file as the `storage` block of a scenario.
-
-    Raises UnreadableFile or InvalidInput.
-    """
-    storage = _read_profile_or_calibration(path)
-    kind = "calibration" if isinstance(storage, Calibration) else "profile"
-    return {kind: storage.model_dump(mode="json", exclude_none=True)}
-
-
-def _read_profile_or_calibration(path: Path) -> StorageProfile | Calibration:
-    document = read_document(path)
-    if "measurements" in document:
-        return profile_of(_validate(BenchmarkResult, document))
-    if "run_ids" in document:
-        return _validate(Calibration, document)
-    return _validate(StorageProfile, document)
-
-
-def read_result(path: Path) -> BenchmarkResult:
-    """Read the benchmark result in a file.
-
-    Raises UnreadableFile or InvalidInput.
-    """
-    return _validate(BenchmarkResult, read_document(path))
-
-
-def _validate(model: type[_Model], document: dict[str, Any]) -> _Model:
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        raise explain(error, model) from None
 
 
 def read_text(path: Path) -> str:

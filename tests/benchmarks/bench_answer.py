@@ -1,8 +1,6 @@
 """How long an answer takes, and whether its cost grows with the cluster. Prints, judges nothing."""
 
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -50,21 +48,6 @@ def test_a_hundred_thousand_gpus_against_eight() -> None:
         large = scenario_from(document)
         ratio = statistics.median(time_ratio(large, small) for _ in range(PAIRS))
         print(f"\n102,400 GPUs as {how} against 8: {ratio:.2f} x the time of an answer")
-
-
-@pytest.mark.benchmark
-def test_start_up() -> None:
-    for what, code in {
-        "import sizing.report": "import sizing.report",
-        "ckpt-size --help": "import sys; sys.argv[1:] = ['--help']; from sizing.cli.main import main; main()",
-        "python alone": "",
-    }.items():
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-            times.append(time.perf_counter() - start)
-        print(f"\n{what}: {statistics.median(times):.2f} s")
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {

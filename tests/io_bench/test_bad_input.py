@@ -176,10 +176,10 @@ def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Pa
 
 
 @pytest.mark.parametrize("verb", ["run", "scan"])
-def test_help_is_there_without_torch(verb: str, bench: Bench) -> None:
+def test_help_is_there_without_torch_and_what_measures(verb: str, bench: Bench) -> None:
     prelude = (
-        "import os, sys; end = os._exit; "
-        "os._exit = lambda code: (print('loaded:', 'torch' in sys.modules, flush=True), end(code))"
+        "import os, sys; end = os._exit; heavy = {'torch', 'sizing.scenario', 'sizing.layout', 'io_bench.commands.run'}; "
+        "os._exit = lambda code: (print('loaded:', bool(heavy & set(sys.modules)), flush=True), end(code))"
     )
     done = bench.run(verb, "--help", prelude=prelude)
     assert done.returncode == 0

@@ -328,20 +328,10 @@ def test_the_catalogs_are_listed_with_their_sources() -> None:
     assert "azure-nd-h100-v5" in nodes
 
 
-def test_help_needs_no_torch_and_names_the_verbs() -> None:
-    code = (
-        "import sys; sys.argv = ['ckpt-size', '--help']\n"
-        "from sizing.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit as done: assert not done.code\n"
-        "assert not {'torch', 'scipy', 'io_bench', 'service'} & set(sys.modules)"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
-    )
-    assert found.returncode == 0, found.stderr
+def test_help_names_the_verbs() -> None:
+    help_text = ckpt_size("--help").stdout
     for verb in ("answer", "validate", "profile", "models", "nodes"):
-        assert verb in found.stdout
+        assert verb in help_text
 
 
 def test_the_program_exits_with_2_and_one_sentence_for_bad_input() -> None:

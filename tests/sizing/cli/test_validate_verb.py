@@ -7,6 +7,7 @@ import textwrap
 import pytest
 import typer
 
+import sizing.validation
 from sizing.cli import own_verbs
 from sizing.validation import ValidationReport, validation
 from sizing.validation.comparison import EXACT, Source
@@ -73,7 +74,7 @@ def test_a_miss_without_a_reason_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     missed = Source("observation", "somewhere").compare("a count", 101, 100, within=EXACT)
-    monkeypatch.setattr(own_verbs, "validation", lambda: validation_report([missed]))
+    monkeypatch.setattr(sizing.validation, "validation", lambda: validation_report([missed]))
     with pytest.raises(typer.Exit) as ended:
         own_verbs.validate_verb(as_json=as_json)
     assert ended.value.exit_code == 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sizing.storage.calibration import calibrate
-from sizing.storage.calibration.calibrate import mixed_load
 from sizing.storage.calibration.calibration import Calibration, MixedLoad
+from sizing.storage.calibration.from_results import mixed_load
 from sizing.storage.measurement import BenchmarkResult
 from tests.sizing.storage.calibration.simulation import measurement, result
 
