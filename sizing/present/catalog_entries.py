@@ -104,21 +104,21 @@ def _list_formats() -> Iterable[Entry]:
 
 
 def _list_frameworks() -> Iterable[Entry]:
-    for framework in catalog_frameworks():
+    for shown in catalog_frameworks():
         precisions_by_state: dict[str, list[str]] = {}
-        for precision, parts in framework.keeps.items():
+        for precision, parts in shown.keeps.items():
             state = ", ".join(f"{part} {dtype}" for part, dtype in parts.items())
-            state += f"; gradients {framework.gradient_bytes[precision]} B"
+            state += f"; gradients {shown.gradient_bytes[precision]} B"
             precisions_by_state.setdefault(state, []).append(precision)
         cells = (
-            framework.name,
-            f"{framework.title} {framework.version}",
-            framework.format,
+            shown.name,
+            f"{shown.title} {shown.version}",
+            shown.format,
             "\n".join(f"{', '.join(precisions)}: {state}" for state, precisions in precisions_by_state.items()),
-            framework.shards,
-            "\n".join(f"{part}: {' or '.join(places) or 'none'}" for part, places in framework.offloads.items()),
-            "\n".join(f"{field}: {value}" for field, value in framework.defaults.items()) or "-",
-            f"{framework.loading} ({framework.source})",
+            shown.shards,
+            "\n".join(f"{part}: {' or '.join(places) or 'none'}" for part, places in shown.offloads.items()),
+            "\n".join(f"{field}: {value}" for field, value in shown.defaults.items()) or "-",
+            f"{shown.loading} ({shown.source})",
         )
         yield Entry(framework.name, cells, _as_document(framework))
 
