@@ -120,7 +120,7 @@ def _list_frameworks() -> Iterable[Entry]:
             "\n".join(f"{field}: {value}" for field, value in shown.defaults.items()) or "-",
             f"{shown.loading} ({shown.source})",
         )
-        yield Entry(framework.name, cells, _as_document(framework))
+        yield Entry(shown.name, cells, _as_document(shown))
 
 
 def _list_techniques() -> Iterable[Entry]:

@@ -213,11 +213,11 @@ def _infer_precision(contents: CheckpointContents) -> dict[str, str]:
     if not contents.is_whole or len(dtypes) > 1:
         return {}
     framework = next((each for each in FRAMEWORKS.values() if each.name == contents.fields.get(FRAMEWORK)), None)
-    keeps_one = bool(framework and "bf16" in framework.keeps)
+    keeps = framework.keeps if framework else {}
     has_master = any(total.part == "master" for total in contents.tensors)
     has_weights = any(total.part == "weights" and total.num_parameters for total in contents.tensors)
-    mixed = framework.keeps.get("bf16-mixed") if framework else None
+    mixed = keeps.get("bf16-mixed")
     would_be_shorter = has_weights and mixed is not None and mixed.dtypes["weights"] != "fp32"
     if dtypes == {"float32"} and (would_be_shorter or (contents.layout is None and not has_master)):
         return {"training.precision": "fp32"}
-    return {"training.precision": "bf16"} if dtypes == {"bfloat16"} and keeps_one else {}
+    return {"training.precision": "bf16"} if dtypes == {"bfloat16"} and "bf16" in keeps else {}

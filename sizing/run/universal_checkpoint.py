@@ -84,24 +84,33 @@ def universal_of(
 
 def _check(training: Training, parallelism: Parallelism) -> None:
     """Raise InvalidInput for a checkpoint that ds_to_universal does not convert."""
-    rules = {
-        f"must be of DeepSpeed's checkpoints, and training.framework says {training.framework}": (
+    rules = (
+        (
+            "DeepSpeed's checkpoints",
+            ("training.framework", training.framework),
             FRAMEWORKS[training.framework].converts_to_universal,
-            "use safetensors, or framework deepspeed",
+            "framework deepspeed",
         ),
-        f"must be of Adam's moments, and training.optimizer is {training.optimizer}": (
+        (
+            "Adam's moments",
+            ("training.optimizer", training.optimizer),
             training.optimizer in ("adam", "adamw"),
-            "use safetensors, or optimizer adamw",
+            "optimizer adamw",
         ),
-        "must be of an optimizer that ZeRO divides, and parallelism.zero_stage is 0": (
+        (
+            "an optimizer that ZeRO divides",
+            ("parallelism.zero_stage", 0),
             zero_shards_optimizer(training.precision, parallelism),
-            "use safetensors, or zero_stage 1, 2 or 3",
+            "zero_stage 1, 2 or 3",
         ),
-        f"must be of experts that stand on one rank, and parallelism.expert is {parallelism.expert}": (
+        (
+            "experts that stand on one rank",
+            ("parallelism.expert", parallelism.expert),
             parallelism.expert == 1,
-            "use safetensors, or expert 1",
+            "expert 1",
         ),
-    }
-    for rule, (holds, remedy) in rules.items():
+    )
+    for subject, (field, value), holds, remedy in rules:
         if not holds:
-            raise InvalidInput.of(_FIELD, rule, value="deepspeed-universal", remedy=remedy)
+            rule = f"must be of {subject}, and {field} is {value}"
+            raise InvalidInput.of(_FIELD, rule, value="deepspeed-universal", remedy=f"use safetensors, or {remedy}")
