@@ -153,12 +153,12 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         leaves_out_restore=timing.leaves_out_restore,
     )
     recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
-    period = checkpoint.interval_seconds if effective is None else effective
+    interval_seconds = checkpoint.interval_seconds if effective is None else effective
     num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0
     capacity = capacity_of(
         inputs.retention,
         workload=workload,
-        interval_seconds=period,
+        interval_seconds=interval_seconds,
         num_exports=num_exports,
         deletion=inputs.deletion,
     )
@@ -189,10 +189,12 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         reduction=reduction_effect_of(
             timing, whole, judged.longest, workload=workload, checkpoint=checkpoint, profile=profile
         ),
-        export=export_of(checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=period),
+        export=export_of(
+            checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
+        ),
         capacity=capacity,
         capacity_over_time=capacity_over_time(
-            capacity, inputs.retention, interval_seconds=period, run_seconds=run_seconds
+            capacity, inputs.retention, interval_seconds=interval_seconds, run_seconds=run_seconds
         ),
         cost=cost_of(
             inputs.costs,

@@ -154,15 +154,15 @@ def interval_of(
     main = levels[-1]
     mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=process.rollback_mtbf_seconds)
     at_interval = process.goodput_fraction
-    period = best[-1].interval_seconds
+    best_interval_seconds = best[-1].interval_seconds
     return Interval.of(
         method="exact" if len(levels) == 1 else "first-order",
         interval_seconds=interval_seconds,
         effective_interval_seconds=effective_interval_seconds,
         mtbf_seconds=mtbf_seconds,
         recovery_seconds=process.recovery_seconds,
-        optimal_seconds=period - main.stall_seconds,
-        optimal_period_seconds=period,
+        optimal_seconds=best_interval_seconds - main.stall_seconds,
+        optimal_period_seconds=best_interval_seconds,
         young_seconds=young_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
         daly_first_order_seconds=daly_first_order_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
         daly_seconds=daly_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),

@@ -371,8 +371,8 @@ def at_best_interval(request: RunRequest, rates: Values, targets: tuple[str, ...
     wanted = _whole_interval(request, wanted)
     report = request.at(rates | {INTERVAL: wanted})
     effective = report.interval.effective_interval_seconds
-    every = _whole_interval(request, wanted if effective is None else effective)
-    values = rates | {INTERVAL: every}
+    interval_seconds = _whole_interval(request, wanted if effective is None else effective)
+    values = rates | {INTERVAL: interval_seconds}
     return values, request.at(values) if request.inputs.checkpoint.front_tiers else report
 
 

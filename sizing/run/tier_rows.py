@@ -130,7 +130,7 @@ def _row(
     workload: CheckpointWorkload,
     main_stored_bytes: Numbers,
 ) -> TierRow:
-    tier, period = level.tier, level.interval_seconds
+    tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
     written = workload.written_bytes * level.tier.num_copies
     stored = main_stored_bytes if isinstance(tier, MainStorage) else written * (tier.keep + 1)
@@ -142,26 +142,26 @@ def _row(
         # In front of the main storage also work that is done again is saved.
         is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
-        saves_per_day = saving_fraction * SECONDS_PER_DAY / period
+        saves_per_day = saving_fraction * SECONDS_PER_DAY / interval_seconds
     return TierRow.of(
         kind=level.kind,
         mode=level.mode,
         interval_seconds=level.given_interval_seconds,
-        effective_interval_seconds=period,
+        effective_interval_seconds=interval_seconds,
         optimal_interval_seconds=best_interval_seconds,
         stall_seconds=level.stall_seconds,
         drain_seconds=level.drain_seconds,
-        overhead_fraction=overhead_fraction(level.stall_seconds, interval_seconds=period),
+        overhead_fraction=overhead_fraction(level.stall_seconds, interval_seconds=interval_seconds),
         restore_seconds=level.read_seconds,
         recovery_seconds=level.recovery_seconds if recovers else None,
-        rework_seconds=period / 2 + level.drain_seconds,
+        rework_seconds=interval_seconds / 2 + level.drain_seconds,
         replicas=level.tier.num_copies,
         loss_domain=level.tier.domain,
         recovered_fraction=recovered_fraction if recovers else None,
         used_fraction=level.used_fraction if recovers else None,
         restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
         saves_per_day=saves_per_day,
-        mean_bytes_per_second=written / period,
+        mean_bytes_per_second=written / interval_seconds,
         stored_bytes=stored,
         node_bytes=node_bytes,
         capacity_bytes=capacity,

@@ -65,14 +65,18 @@ class TierLevel(Level):
         longer than that in front.
         """
         given = self.given_interval_seconds
-        period = effective_interval_seconds(given, stall_seconds=self.stall_seconds, drain_seconds=self.drain_seconds)
+        interval_seconds = effective_interval_seconds(
+            given, stall_seconds=self.stall_seconds, drain_seconds=self.drain_seconds
+        )
         if before is not None:
             step = before.interval_seconds
-            whole = np.ceil(np.divide(period, step) * (1 - ROUNDING)) * step
-            is_lengthened = np.greater(period, given) & np.less_equal(step, before.given_interval_seconds)
-            period = np.where(is_lengthened, whole, np.maximum(period, step))
-            period = np.where(np.greater_equal(given, before.given_interval_seconds), period, np.nan)
-        return replace(self, interval_seconds=period)
+            whole = np.ceil(np.divide(interval_seconds, step) * (1 - ROUNDING)) * step
+            is_lengthened = np.greater(interval_seconds, given) & np.less_equal(step, before.given_interval_seconds)
+            interval_seconds = np.where(is_lengthened, whole, np.maximum(interval_seconds, step))
+            interval_seconds = np.where(
+                np.greater_equal(given, before.given_interval_seconds), interval_seconds, np.nan
+            )
+        return replace(self, interval_seconds=interval_seconds)
 
     @property
     def drained_from_front(self) -> Self:

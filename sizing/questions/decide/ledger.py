@@ -129,14 +129,14 @@ def bill_workload(
 
 def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
     """Count the bytes that a tier holds and moves: copies at its own interval, read after the failures that need it."""
-    every = row.effective_interval_seconds
-    saves = np.divide(1.0, every) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
+    interval_seconds = row.effective_interval_seconds
+    saves = np.divide(1.0, interval_seconds) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
     restores = 0.0 if row.restores_per_day is None else row.restores_per_day / SECONDS_PER_DAY
     return dataclasses.replace(
         main,
         usable_bytes=row.stored_bytes,
         saves_per_second=saves,
-        written_bytes_per_save=np.multiply(row.mean_bytes_per_second, every),
+        written_bytes_per_save=np.multiply(row.mean_bytes_per_second, interval_seconds),
         files_per_save=main.files_per_save * row.replicas,
         restores_per_second=restores if fails else None,
     )
