@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -83,16 +84,17 @@ def describe_verb(question: Question[Any, Any]) -> VerbDescription:
     else:
         parameters = (*SCENARIO_PARAMETERS, *(_CATALOG if asked_by.catalog else ()), *own)
     by_name = {each.name: each for each in parameters}  # where a name is there twice, the later one takes its place
-    return VerbDescription(question.more_help, isinstance(asked_by, ScenarioFlags), tuple(by_name.values()))
+    more_help = re.sub(r"\{([a-z_.]+)\}", lambda field: FLAG_OF_FIELD[field[1]], question.more_help)
+    return VerbDescription(more_help, isinstance(asked_by, ScenarioFlags), tuple(by_name.values()))
 
 
 def _parameter(option: Option) -> str:
-    return option.flag.removeprefix("--").replace("-", "_")
+    return option.name.replace("-", "_")
 
 
 def _option_parameter(option: Option) -> VerbParameter:
     kind = "switch" if not option.metavar else "texts" if option.repeats else "text"
-    flags = (option.flag, option.former) if option.former else (option.flag,)
+    flags = tuple(f"--{each}" for each in (option.name, option.former) if each)
     metavar = option.metavar or None
     return VerbParameter(_parameter(option), kind, option.help, flags, metavar=metavar, default=option.default)
 

@@ -16,7 +16,7 @@ MAX_HEADROOM_FRACTION = 0.9
 HeadroomFraction = Annotated[Fraction, Field(ge=0, le=MAX_HEADROOM_FRACTION)]
 
 HEADROOM = Option(
-    "--headroom",
+    "headroom",
     "headroom_fraction",
     f"Fraction of GPU memory kept free. Default: {HEADROOM_FRACTION:g}",
     metavar="FRACTION",

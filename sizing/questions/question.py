@@ -59,12 +59,12 @@ class Answer(Generic[ReportT]):
 
 
 class Option(NamedTuple):
-    """A flag of a question's own, and the field of the request that it sets, by dotted path.
+    """An option of a question's own, and the field of the request that it sets, by dotted path.
 
     One without a `metavar` is a switch: it takes no value and sets `value`.
     """
 
-    flag: str
+    name: str
     field: str
     help: str
     metavar: str = ""
@@ -76,7 +76,7 @@ class Option(NamedTuple):
     has_fields: bool = False
     """Whether it reads into a mapping whose keys are fields of a scenario, which may be typed as their flags."""
     former: str = ""
-    """What the flag was called before."""
+    """What the option was called before."""
 
 
 def split_at_commas(text: str) -> list[str]:
@@ -176,7 +176,7 @@ class Question(Generic[RequestT, ReportT]):
     """How the command line asks."""
     options: tuple[Option, ...] = ()
     more_help: str = ""
-    """Paragraph below the line that the registry has of the verb."""
+    """Paragraph below the line that the registry has of the verb. {a.field} stands for its flag."""
     has_first_screen: bool = False
     """Whether a terminal shows a first screen alone, and all tables with `--full`."""
     stream: Callable[[RequestT], CsvTable | None] | None = None

@@ -39,8 +39,8 @@ QUESTION = Question[DecisionRequest, DecisionReport](
         "offers", "Workloads, offers and prices, JSON or YAML", scenarios_in="workloads", has_example=True
     ),
     options=(
-        Option("--odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),
-        Option("--guesses", "odds.guesses", "Draw what nobody stated from its plausible range too"),
+        Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),
+        Option("guesses", "odds.guesses", "Draw what nobody stated from its plausible range too"),
     ),
     chart=decision_chart,
     check=Check("Exit with 1 where no offer is enough", lambda report: report.offers[0].verdict != "enough"),

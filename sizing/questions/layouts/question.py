@@ -14,8 +14,8 @@ from sizing.questions.layouts.words import layouts_summary
 from sizing.questions.question import Check, Option, Question, RestRoute, ScenarioFlags, split_at_commas
 
 
-def _list_option(flag: str, field: str, help_text: str, metavar: str = "N,N,...") -> Option:
-    return Option(flag, field, help_text, metavar, read=split_at_commas)
+def _list_option(name: str, field: str, help_text: str, metavar: str = "N,N,...") -> Option:
+    return Option(name, field, help_text, metavar, read=split_at_commas)
 
 
 QUESTION = Question[LayoutsRequest, LayoutsReport](
@@ -36,19 +36,19 @@ QUESTION = Question[LayoutsRequest, LayoutsReport](
     charts=lambda report: [layouts_chart(report)] if report.layouts else [],
     command_line=ScenarioFlags(may_be_request=True),
     options=(
-        Option("--objective", "objective", f"The best first: {', '.join(get_args(Objective))}", metavar="NAME"),
+        Option("objective", "objective", f"The best first: {', '.join(get_args(Objective))}", metavar="NAME"),
         HEADROOM,
-        _list_option("--contexts", "contexts", "Context degrees to try, such as 1,2,4"),
-        _list_option("--micro-batches", "micro_batches", "Sizes of a microbatch to try, such as 1,2,4"),
-        _list_option("--virtual-pipelines", "virtual_pipelines", "Virtual pipeline stages to try"),
-        _list_option("--expert-tensors", "expert_tensors", "Expert-tensor degrees to try, such as 1,8"),
-        _list_option("--keep", "kept_degrees", f"Given degrees to keep: {', '.join(SEARCHED_DEGREES)}", "NAME,..."),
-        Option("--no-offload", "offload", "Only layouts with everything on the GPU", value=False),
-        Option("--even-stages", "even_stages", "Only pipeline degrees that divide the layers"),
-        Option("--max-layouts", "max_layouts", "Max layouts to show (default: 20)", metavar="N", former="--most"),
+        _list_option("contexts", "contexts", "Context degrees to try, such as 1,2,4"),
+        _list_option("micro-batches", "micro_batches", "Sizes of a microbatch to try, such as 1,2,4"),
+        _list_option("virtual-pipelines", "virtual_pipelines", "Virtual pipeline stages to try"),
+        _list_option("expert-tensors", "expert_tensors", "Expert-tensor degrees to try, such as 1,8"),
+        _list_option("keep", "kept_degrees", f"Given degrees to keep: {', '.join(SEARCHED_DEGREES)}", "NAME,..."),
+        Option("no-offload", "offload", "Only layouts with everything on the GPU", value=False),
+        Option("even-stages", "even_stages", "Only pipeline degrees that divide the layers"),
+        Option("max-layouts", "max_layouts", "Max layouts to show (default: 20)", metavar="N", former="most"),
     ),
-    more_help="Everything else comes from the scenario. With --micro-batch and --sequence-length, activations count "
-    "too.",
+    more_help="Everything else comes from the scenario. With {training.micro_batch_size} and "
+    "{training.sequence_length}, activations count too.",
     chart=layouts_chart,
     check=Check("Exit with 1 where nothing fits", lambda report: not report.layouts),
     working="Searching",

@@ -26,10 +26,10 @@ QUESTION = Question[RematerializationRequest, RematerializationReport](
     summary=rematerialization_summary,
     command_line=ScenarioFlags(layout="found", may_be_request=True),
     options=(
-        Option("--gpu-memory", "gpu_memory_bytes", "Memory of one GPU: 80GB. Default: the node's", metavar="BYTES"),
+        Option("gpu-memory", "gpu_memory_bytes", "Memory of one GPU: 80GB. Default: the node's", metavar="BYTES"),
         HEADROOM,
     ),
-    more_help="Give --micro-batch and --sequence-length, or a scenario with them.",
+    more_help="Give {training.micro_batch_size} and {training.sequence_length}, or a scenario with them.",
     check=Check(
         "Exit with 1 where not even every layer is enough", lambda report: report.num_recomputed_layers is None
     ),

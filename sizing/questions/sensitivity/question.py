@@ -67,7 +67,7 @@ QUESTION = Question[SensitivityRequest, SensitivityReport](
     command_line=ScenarioFlags(layout="found", may_be_request=True),
     options=(
         Option(
-            "--range",
+            "range",
             "ranges",
             "Vary a field, by its dotted name or its flag, between two values (e.g. interval=15min..4h)",
             metavar="FIELD=LOW..HIGH",
@@ -76,7 +76,7 @@ QUESTION = Question[SensitivityRequest, SensitivityReport](
             has_fields=True,
         ),
         Option(
-            "--fraction",
+            "fraction",
             "fraction",
             f"Vary other numbers so far down and up (default: {DEFAULT_FRACTION:g})",
             metavar="N",

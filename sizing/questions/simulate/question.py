@@ -56,9 +56,9 @@ QUESTION = Question[ScenarioSimulation, SimulationReport](
     terminal_summary=_terminal_summary,
     command_line=ScenarioFlags(layout="found"),
     options=(
-        Option("--runs", "num_runs", "Runs to simulate, 100 to 1,000,000", metavar="N", default="10000"),
-        Option("--lasting", "run_seconds", "Min length of a run", metavar="TIME", default="30d"),
-        Option("--seed", "seed", "Seed of the failures; the same one repeats the runs", metavar="N", default="1"),
+        Option("runs", "num_runs", "Runs to simulate, 100 to 1,000,000", metavar="N", default="10000"),
+        Option("lasting", "run_seconds", "Min length of a run", metavar="TIME", default="30d"),
+        Option("seed", "seed", "Seed of the failures; the same one repeats the runs", metavar="N", default="1"),
     ),
     working="Simulating",
     needs_answer=lambda request: request.scenario,

@@ -30,12 +30,13 @@ QUESTION = Question[StagesRequest, StagesReport](
     options=(
         HEADROOM,
         Option(
-            "--clock-distance",
+            "clock-distance",
             "clock_distance",
             "Waves by which virtual workers may be apart. Default: 0",
             metavar="N",
         ),
     ),
-    more_help="Give --nodes, --sequence-length, --micro-batch and --global-batch, or a scenario with them.",
+    more_help="Give {cluster.nodes}, {training.sequence_length}, {training.micro_batch_size} and "
+    "{training.global_batch_size}, or a scenario with them.",
     chart=stages_chart,
 )

@@ -54,21 +54,21 @@ QUESTION = Question[SweepRequest, SweepReport](
     command_line=ScenarioFlags(may_be_request=True, varies=True),
     options=(
         Option(
-            "--objective",
+            "objective",
             "objectives",
             f"Compared by the Pareto front: {', '.join(OBJECTIVES)}",
             metavar="NAME",
             repeats=True,
         ),
         Option(
-            "--figure",
+            "figure",
             "figures",
             "A figure of the report to show, such as write.seconds",
             metavar="NAME",
             repeats=True,
         ),
-        Option("--zip", "combine", "Combine first values with first, second with second, ...", value="zip"),
-        Option("--front", "rows", "Keep only the Pareto front", value="front"),
+        Option("zip", "combine", "Combine first values with first, second with second, ...", value="zip"),
+        Option("front", "rows", "Keep only the Pareto front", value="front"),
     ),
     more_help="On the command line a list is 1,2,4 and a range 20GB/s..1TB/s:10 or, in equal ratios, "
     "20GB/s..1TB/s:10:log.",

@@ -72,6 +72,6 @@ QUESTION = Question[ShipRequest, ShipReport](
     summary=ship_summary,
     charts=ship_charts,
     command_line=ScenarioFlags(layout="found"),
-    options=(Option("--link", "link_bytes_per_second", "Rate of the link", metavar="RATE"),),
+    options=(Option("link", "link_bytes_per_second", "Rate of the link", metavar="RATE"),),
     draggable=lambda request: request.scenario,
 )
