@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service_client.terms import DEFAULT_MAX_RESULT_BYTES, TokenScope
 from sizing.errors import InvalidInput, broken_rule
-from sizing.units import ByteCount, PositiveSeconds
+from sizing.units import ByteCount, PositiveSeconds, binary_bytes_text
 
 _PREFIX = "CKPT_SERVE_"
 _BodyBytes = Annotated[ByteCount, Field(le=256 * 1024**2)]
@@ -23,6 +23,9 @@ _Limit = Annotated[PositiveSeconds, Field(le=24 * 3600)]
 MAX_ISSUER_CHARACTERS = 255
 MIN_KEY_CHARACTERS = 32
 """Min length of a key: 128 bits as hex digits."""
+_BODIES_OF_A_WORKER = 32
+"""Of the largest body a worker holds eight at most while they wait, and what is made of one takes ten times as much;
+answers that are not taken have a quarter of its memory, and the program a fifth of a GiB."""
 OTHER_MEMORY_BYTES = 1024**3
 """Beside the limits of processes, which count what they allocate: their libraries, their supervisor, and /tmp."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -156,6 +159,17 @@ class Settings(BaseSettings):
         """Memory that all processes together may take: the workers, the processes beside each, and what stays."""
         beside = (self.compute_workers + self.job_workers) * self.compute_memory_bytes
         return self.workers * (self.worker_memory_bytes + beside) + OTHER_MEMORY_BYTES
+
+    @model_validator(mode="after")
+    def _has_room_for_the_largest_body(self) -> Self:
+        least = _BODIES_OF_A_WORKER * max(self.max_body_bytes, self.max_result_bytes)
+        if self.worker_memory_bytes < least:
+            remedy = f"set at least {binary_bytes_text(least)}, or allow smaller bodies and results"
+            rule = f"must be {_BODIES_OF_A_WORKER} times the largest body"
+            raise InvalidInput.of(
+                "worker_memory_bytes", rule, value=binary_bytes_text(self.worker_memory_bytes), remedy=remedy
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_all_for_a_login(self) -> Self:

@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -67,6 +68,8 @@ class ComputeWorker:
         self._killed: ForkServerProcess | None = None
         """Process that is alive for a moment more, perhaps with its answer sent, and gets no further question."""
         self._connection: Connection[Any, Any] | None = None
+        self._files: tempfile.TemporaryDirectory[str] | None = None
+        """Holds the temporary files of the process, which it may be killed before it removes."""
         self._has_answered = False
         self._is_given_up = False
         self._gives_way_after: float | None = None
@@ -140,6 +143,9 @@ class ComputeWorker:
                 process.kill()
                 process.join()
             connection.close()
+        if self._files is not None:
+            self._files.cleanup()
+            self._files = None
 
     def give_up(self) -> None:
         """End the question that another thread asks. The next question gets a new process."""
@@ -196,10 +202,10 @@ class ComputeWorker:
             self.stop()
             self._killed = None
             self._has_answered = False
+            self._files = tempfile.TemporaryDirectory(prefix="ckpt-serve-compute-", ignore_cleanup_errors=True)
             self._connection, theirs = COMPUTING.Pipe()
-            self._process = COMPUTING.Process(
-                target=_compute, args=(theirs, self._max_bytes, self._max_estimate), daemon=True
-            )
+            arguments = (theirs, self._files.name, self._max_bytes, self._max_estimate)
+            self._process = COMPUTING.Process(target=_compute, args=arguments, daemon=True)
             self._process.start()
             theirs.close()
             if not self._connection.poll(SECONDS_TO_START):
@@ -227,13 +233,14 @@ def _end_question(*_: object) -> None:
         raise _GivesWay
 
 
-def _compute(connection: Connection[Any, Any], max_bytes: int, max_estimate: float | None) -> None:
+def _compute(connection: Connection[Any, Any], folder: str, max_bytes: int, max_estimate: float | None) -> None:
     """Answer questions until the server is gone: the main function of the process."""
     end_with_parent()  # also in the middle of a question, which nobody would stop any more
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a server that ignores it does not hand that on
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     signal.signal(_GIVE_WAY, _end_question)
     limit_memory(max_bytes)
+    tempfile.tempdir = folder
     with loading():
         from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
 

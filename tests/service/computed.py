@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -63,6 +64,13 @@ def sleep_as(file: str) -> bytes:
     """Sleeps in a process whose id is in a file."""
     Path(file).write_text(str(os.getpid()))
     return sleep()
+
+
+def sleep_over_a_file(note: str) -> bytes:
+    """Sleeps while a temporary file is open; its name, and the id of the process, are in a file."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(note).write_text(f"{os.getpid()} {file.name}")
+        return sleep()
 
 
 def wait_for(file: str) -> bytes:

@@ -91,6 +91,7 @@ def test_a_flag_goes_before_the_environment(
         (["--trusted-proxies", "10.0.0.1,proxy"], "--trusted-proxies must be addresses or networks"),
         (["--compute-seconds", "30d"], "--compute-seconds must be at most"),
         (["--port", "70000"], "--port must be at most 65535, got '70000'"),
+        (["--max-result-bytes", "64MiB"], "--worker-memory-bytes must be 32 times the largest body, got '1.000 GiB'"),
         (["--max-body-bytes", "much"], "--max-body-bytes is not a size, got 'much'"),
         (
             ["token", "create", "--name", "a", "--scope", "root"],

@@ -37,6 +37,7 @@ from tests.service.computed import (
     refuse,
     refuse_for_now,
     sleep_as,
+    sleep_over_a_file,
     stay_busy,
     wait_for,
 )
@@ -160,12 +161,14 @@ def test_a_process_that_is_killed_while_it_answers_gets_no_further_question() ->
         worker.stop()
 
 
-def test_a_question_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+def test_a_question_that_takes_too_long_is_stopped_and_leaves_no_file(tmp_path: Path) -> None:
     asleep = tmp_path / "asleep"
     worker = ComputeWorker(max_seconds=1, max_bytes=2**30)
     with pytest.raises(TakesTooLong, match="takes longer than 1 seconds"):
-        worker.ask(sleep_as, (str(asleep),))
-    assert has_ended(int(asleep.read_text()))
+        worker.ask(sleep_over_a_file, (str(asleep),))
+    process, file = asleep.read_text().split()
+    assert has_ended(int(process))
+    assert not Path(file).exists()
 
 
 class Looks:

@@ -38,7 +38,6 @@ def test_a_format_without_a_method_or_a_field_is_none(name: str) -> None:
 
 
 MEANS_SOMETHING_ELSE = {
-    ("sizing/run/universal_checkpoint.py", "deepspeed"): "a framework",
     ("sizing/training/memory/layer_activations.py", "full"): "recomputation",
     ("sizing/training/execution.py", "full"): "recomputation",
     ("sizing/state/training.py", "full"): "recomputation",
@@ -50,7 +49,6 @@ MEANS_SOMETHING_ELSE = {
     ("io_bench/engines/__init__.py", "torch-save"): "an engine",
     ("sizing/checkpoint_files/reading.py", "torch-save"): "what a folder holds",
     ("sizing/checkpoint_files/folder.py", "torch-save"): "what a folder holds",
-    ("sizing/cli/questions.py", "full"): "how much of an answer is printed",
     ("io_bench/checks/validation/saving.py", "full"): "how a validation case saves",
     ("io_bench/checks/validation/comparison.py", "deepspeed"): "how a validation case saves",
 }
