@@ -136,16 +136,15 @@ class ComputeWorker:
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        process, connection = self._process, self._connection
-        self._process = self._connection = None
+        process, connection, files = self._process, self._connection, self._files
+        self._process = self._connection = self._files = None
         if process is not None and connection is not None:
             if process.pid is not None:  # or another thread is just about to start it, and it ends with this one
                 process.kill()
                 process.join()
             connection.close()
-        if self._files is not None:
-            self._files.cleanup()
-            self._files = None
+        if files is not None:
+            files.cleanup()
 
     def give_up(self) -> None:
         """End the question that another thread asks. The next question gets a new process."""

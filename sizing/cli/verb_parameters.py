@@ -36,7 +36,7 @@ class VerbParameter(NamedTuple):
 
 
 class VerbDescription(NamedTuple):
-    """What help says of a question's verb."""
+    """What the help of a verb that asks a question says: its parameters, and a paragraph more."""
 
     more_help: str
     takes_scenario: bool
@@ -45,7 +45,7 @@ class VerbDescription(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What the file holds: the flags that set fields of a scenario, and each verb by its name."""
+    """What `verb_parameters.json` holds: the flags that set fields of a scenario, and each verb by its name."""
 
     flags: tuple[VerbParameter, ...]
     verbs: dict[str, VerbDescription]
@@ -70,7 +70,7 @@ def _parameters(rows: Iterable[dict[str, Any]]) -> tuple[VerbParameter, ...]:
 
 @functools.cache
 def read_described() -> Described:
-    """Read the file."""
+    """Read what `verb_parameters.json` says of the verbs that ask questions."""
     document = json.loads(resources.files(__package__).joinpath(FILE_NAME).read_text(encoding="utf-8"))
     verbs = {
         name: VerbDescription(**verb | {"parameters": _parameters(verb["parameters"])})
