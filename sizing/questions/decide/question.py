@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sizing.present.rows import Summary
 from sizing.questions.decide.answer import answer_decision
+from sizing.questions.decide.briefing import brief_decision
 from sizing.questions.decide.charts import decision_chart, decision_charts
 from sizing.questions.decide.report import DecisionReport
 from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
@@ -33,6 +34,7 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     answer=lambda request, _: answer_decision(request),
     summary=decision_summary,
     charts=decision_charts,
+    briefing=brief_decision,
     terminal_summary=_terminal_summary,
     has_first_screen=True,
     command_line=RequestFiles(
@@ -40,6 +42,9 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     ),
     options=(
         Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),
+        Option(
+            "author", "author", "Who answers for the recommendation, for the first page of the report", metavar="NAME"
+        ),
         Option("guesses", "odds.guesses", "Draw what nobody stated from its plausible range too"),
     ),
     chart=decision_chart,

@@ -189,6 +189,9 @@ class DecisionRequest(StrictModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_DECISION]})
 
+    author: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Who answers for the recommendation, as its first page names them. Default: nobody is named."
+    )
     currency: Annotated[str, Field(min_length=1, max_length=12)] = Field(
         description="Currency of all prices, such as USD."
     )

@@ -9,9 +9,9 @@ from sizing.present.grids import source_text
 from sizing.present.purchase import amount_text, money_text
 from sizing.present.rows import UNKNOWN, Grid, Summary
 from sizing.present.targets import with_refusal
-from sizing.questions.decide.ledger import LOST
 from sizing.questions.decide.ranking import add_known_costs, list_unknown_costs
 from sizing.questions.decide.report import (
+    LOST,
     DecisionReport,
     DrawnInput,
     OfferDecision,
@@ -112,7 +112,7 @@ def _compare_totals(first: OfferDecision, total: float, others: list[OfferDecisi
     least = "costs least of those that are enough" if cheaper and first.verdict == "enough" else "costs least"
     if unknown:
         least = f"costs least of the offers whose cost is known, which that of {' and '.join(unknown)} is not"
-    lost = next((line.cost for line in first.ledger if line.name == LOST), None)
+    lost = next((line.cost for line in first.ledger if line.kind == LOST), None)
     share = "" if lost is None or not total else f", {percent_text(lost / total)} of it lost GPU time"
     yield f"{first.name} {least}: {money_text(total, currency)}{share}."
     yield from _compare_with_as_asked(first, total, currency)
@@ -164,7 +164,7 @@ def _compare_with_as_asked(offer: OfferDecision, total: float, currency: str) ->
 
 
 def _has_priced_time(offer: OfferDecision) -> bool:
-    return any(line.name == LOST for line in offer.ledger)
+    return any(line.kind == LOST for line in offer.ledger)
 
 
 def _count_hours_saved(offer: OfferDecision) -> float:
