@@ -28,13 +28,19 @@ def test_the_first_lines_say_what_to_take_and_why(folder: Path) -> None:
     found = decide_verb("--chart", "offers.svg", "--check", cwd=folder)
     assert found.returncode == 0, found.stderr
     first, second, *_ = found.stdout.splitlines()
-    assert first == "2 offers over 90.0 days, money in USD"
+    assert first == "2 offers over 90 days, money in USD"
     assert second.startswith("parallel file system costs least: ")
-    for text in ("As asked it would cost", "all flash costs", "a GPU-hour cost", "--full prints"):
+    for text in ("With your current settings it would cost", "all flash costs", "a GPU-hour cost", "--full prints"):
         assert text in found.stdout
     assert "Ledger" not in found.stdout
     full = decide_verb("--full", cwd=folder).stdout
-    for text in ("As asked it would cost", "all flash costs", "Ledger", "GPU-hours", "a GPU-hour cost"):
+    for text in (
+        "With your current settings it would cost",
+        "all flash costs",
+        "Ledger",
+        "GPU-hours",
+        "a GPU-hour cost",
+    ):
         assert text in full
     assert "write bandwidth, GB/s" in (folder / "offers.svg").read_text()
 
