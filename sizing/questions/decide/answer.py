@@ -18,6 +18,8 @@ from sizing.questions.decide.report import (
     LOST,
     Change,
     DecisionReport,
+    GrownOffer,
+    GrowthOutcome,
     OfferDecision,
     Outcome,
     Subject,
@@ -84,9 +86,23 @@ def answer_decision(request: DecisionRequest) -> DecisionReport:
         offers=offers,
         refused_offers=list(request.refused_offers),
         ranking_changes=list(find_ranking_changes(request, offers)),
+        growth=list(compare_grown(request)),
         odds=estimate_probabilities(request, [answers[offer.name] for offer in offers]),
         warnings=[*assumed, *_list_warnings(request)],
     )
+
+
+def compare_grown(request: DecisionRequest) -> Iterator[GrowthOutcome]:
+    """Rank the offers at each size to which the workloads may grow; their layouts must be complete."""
+    for times, is_per_year, grown in request.grown_requests():
+        offers = rank_offers([_decide_offer(grown, offer)[0] for offer in grown.offers])
+        yield GrowthOutcome(
+            of=request.growth.of if request.growth else "gpus",
+            times=times,
+            is_per_year=is_per_year,
+            num_gpus=max(workload.scenario.parallelism.num_gpus for workload in grown.workloads),
+            offers=[GrownOffer(name=each.name, verdict=each.verdict, total=each.total) for each in offers],
+        )
 
 
 def _lay_out(request: DecisionRequest) -> tuple[DecisionRequest, list[str]]:

@@ -15,6 +15,7 @@ from sizing.questions.decide.report import (
     UNPRICED,
     CostKind,
     DecisionReport,
+    GrowthOutcome,
     OfferDecision,
     RankingChange,
     Subject,
@@ -134,9 +135,26 @@ def tabulate_costs(report: DecisionReport) -> Grid:
 
 
 def tabulate_conditions(report: DecisionReport) -> Grid:
-    """Tabulate from which price and period on another offer would cost less."""
-    rows = tuple(condition_row(change, report) for change in report.ranking_changes)
-    return Grid("What would change the recommendation", ("If this changed", "from", "to", "best is then"), rows)
+    """Tabulate from which price and period on another offer would cost less, and which is best as the run grows."""
+    rows = [condition_row(change, report) for change in report.ranking_changes]
+    for size in report.growth:
+        best = size.offers[0]
+        cost = "" if best.total is None else f", {money_text(best.total, report.currency)}"
+        rows.append((*size_cells(size, report), f"{best.name}{cost}" if best.verdict == "enough" else "none"))
+    columns = ("If this changes", "from", "to", "best offer")
+    return Grid("When prices change or the run grows", columns, tuple(rows))
+
+
+def size_cells(size: GrowthOutcome, report: DecisionReport) -> tuple[str, str, str]:
+    """Write what grows, from which size to which."""
+    each_year = f", x{size.times:g} in each year" if size.is_per_year else ""
+    if size.of == "gpus":
+        return f"GPUs{each_year}", f"{report.max_num_gpus:,}", f"{size.num_gpus:,}"
+    return (
+        f"Size of the model{each_year}",
+        "as now",
+        f"x{size.times:g}" if not each_year else "at the end of the period",
+    )
 
 
 def condition_row(change: RankingChange, report: DecisionReport) -> tuple[str, ...]:

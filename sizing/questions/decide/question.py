@@ -9,7 +9,7 @@ from sizing.questions.decide.charts import decision_chart, decision_charts
 from sizing.questions.decide.report import DecisionReport
 from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.words import decision_screen, decision_summary
-from sizing.questions.question import Check, Option, Question, RequestFiles, RestRoute, TerminalStyle
+from sizing.questions.question import Check, Option, Question, RequestFiles, RestRoute, TerminalStyle, split_at_commas
 
 _MORE = "--full prints needs, ledgers and sources too; --report FILE.pdf or FILE.html has them with charts"
 
@@ -45,6 +45,14 @@ QUESTION = Question[DecisionRequest, DecisionReport](
         Option(
             "author", "author", "Who answers for the recommendation, for the first page of the report", metavar="NAME"
         ),
+        Option(
+            "growth",
+            "growth.times",
+            "Compare the offers at these sizes of the workloads too, as 2,3",
+            metavar="TIMES",
+            read=split_at_commas,
+        ),
+        Option("growth-of", "growth.of", "What grows: gpus or model", metavar="WHAT"),
         Option("guesses", "odds.guesses", "Draw what nobody stated from its plausible range too"),
     ),
     chart=decision_chart,

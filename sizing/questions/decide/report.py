@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from sizing.provenance import Origin, Provenance
-from sizing.questions.decide.offers import RefusedOffer
+from sizing.questions.decide.offers import Grows, RefusedOffer
 from sizing.report import SizingReport
 from sizing.run.retention import CapacityAt
 from sizing.run.targets import TargetCheck
@@ -299,6 +299,34 @@ class RankingChange(StrictModel):
     direction: Literal["above", "below"] = Field(description="Side of that value on which the other is cheaper.")
 
 
+class GrownOffer(StrictModel):
+    """An offer at another size of the workloads, with the settings that are best there."""
+
+    name: str = Field(description="Storage system that is offered.")
+    verdict: Verdict = Field(description="Whether it meets every target at this size, and holds what is kept.")
+    total: float | None = Field(description="Cost over the horizon at this size. Null when a part of it is unknown.")
+
+
+class GrowthOutcome(StrictModel):
+    """The offers at another size of the workloads."""
+
+    of: Grows = Field(description="What grows: the GPUs, or the bytes of a model's checkpoints.")
+    times: float = Field(description="Size over that of the workloads, or over that of a year before.")
+    is_per_year: bool = Field(description="Whether it grows so in each year of the horizon.")
+    num_gpus: int = Field(description="GPUs of the largest workload at this size, at the end of a growth per year.")
+    offers: list[GrownOffer] = Field(description="The offers, the best first.")
+
+    @property
+    def text(self) -> str:
+        """Size for a reader.
+
+        >>> GrowthOutcome(of="gpus", times=1.5, is_per_year=True, num_gpus=4608, offers=[]).text
+        'GPUs x1.5 per year'
+        """
+        what = "GPUs" if self.of == "gpus" else "model"
+        return f"{what} x{self.times:g}{' per year' if self.is_per_year else ''}"
+
+
 class Subject(StrictModel):
     """What runs on the storage, by its size."""
 
@@ -344,6 +372,10 @@ class DecisionReport(StrictModel):
     )
     ranking_changes: list[RankingChange] = Field(
         description="What would put another offer first. Empty where no total is known, or with one offer."
+    )
+    growth: list[GrowthOutcome] = Field(
+        default_factory=list,
+        description="The offers at each size that the request names. Empty where it names none.",
     )
     odds: Odds | None = Field(None, description="How sure the ranking is. Null where the request has no odds.")
     warnings: list[str] = Field(description="What a reader must know before relying on the ranking.")

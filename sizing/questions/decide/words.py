@@ -82,7 +82,7 @@ def decision_screen(report: DecisionReport) -> Summary:
     grids = (
         _tabulate_offers(report),
         *_tabulate_odds(report),
-        *(grid for grid in (*_list_gaps(report), _tabulate_changes(report)) if grid.rows),
+        *(grid for grid in (*_list_gaps(report), tabulate_growth(report), _tabulate_changes(report)) if grid.rows),
     )
     return decision_summary(report)._replace(grids=grids, remarks=())
 
@@ -99,7 +99,17 @@ def _write_verdicts(report: DecisionReport) -> Iterator[str]:
     conditions: dict[str, list[str]] = {}
     for change in report.ranking_changes:
         conditions.setdefault(change.other, []).append(f"if {_write_condition(change, report)}")
+    kept: list[str] = []
+    for size in report.growth:
+        if size.offers[0].verdict != "enough" and first.verdict == "enough":
+            yield f"With {size.text} no offer is known to be enough."
+        elif size.offers[0].name == first.name:
+            kept.append(size.text)
+        else:
+            conditions.setdefault(size.offers[0].name, []).append(f"with {size.text}")
     yield from (f"{other} would come first {', or '.join(each)}." for other, each in conditions.items())
+    if kept:
+        yield f"{first.name} stays first with {' and '.join(kept)}."
     reasons = _list_not_judged(report)
     if reasons:
         yield f"Not judged: {'; '.join(reasons)}."
@@ -244,6 +254,7 @@ def _list_details(report: DecisionReport) -> Iterator[Grid]:
     yield _tabulate_bandwidths(report)
     yield _tabulate_worths(report)
     yield _list_conditions(report)
+    yield tabulate_growth(report)
     yield Grid("Sources", ("workload", "kind", "source"), tuple(dict.fromkeys(sources)))
 
 
@@ -257,6 +268,18 @@ def _list_gaps(report: DecisionReport) -> Iterator[Grid]:
     missing = [(offer.name, sentence) for offer in report.offers for sentence in offer.missing]
     yield Grid("Offers that break rules", ("offer", "what is wrong", "told of it"), tuple(refused))
     yield Grid("What is missing", ("offer", "what it lacks"), tuple(missing))
+
+
+def tabulate_growth(report: DecisionReport) -> Grid:
+    """Tabulate the offers at each size of the workloads."""
+    rows: list[tuple[str, ...]] = []
+    for size in report.growth:
+        first, *others = size.offers
+        more = [f"{other.name}: {_known_text(other.total, amount_text)}" for other in others]
+        total = _known_text(first.total, amount_text)
+        rows.append((size.text, f"{size.num_gpus:,}", first.name, first.verdict, total, ", ".join(more)))
+    columns = ("size", "GPUs", "first", "verdict", f"total {report.currency}", "others")
+    return Grid("Offers as the run grows", columns, tuple(rows))
 
 
 def _list_conditions(report: DecisionReport) -> Grid:
