@@ -111,6 +111,8 @@ class RequestFiles(NamedTuple):
     """List of blocks in which a `scenario` may be the name of a file beside this one."""
     has_example: bool = False
     """Whether `--example` prints a file to begin with."""
+    offers_in: str = ""
+    """List of offers that may come from a table of a spreadsheet, and be written as one."""
     join: Callable[[Sequence[tuple[str, dict[str, Any]]]], dict[str, Any]] | None = None
     """Makes the request of several files, given by the names of the files and their documents; None where one file is
     all."""

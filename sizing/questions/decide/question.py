@@ -38,7 +38,11 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     terminal_summary=_terminal_summary,
     has_first_screen=True,
     command_line=RequestFiles(
-        "offers", "Workloads, offers and prices, JSON or YAML", scenarios_in="workloads", has_example=True
+        "offers",
+        "Workloads, offers and prices, JSON or YAML",
+        scenarios_in="workloads",
+        has_example=True,
+        offers_in="offers",
     ),
     options=(
         Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),

@@ -18,6 +18,7 @@ from pydantic import (
 
 from sizing.errors import broken_rule
 from sizing.field_paths import value_at, with_fields
+from sizing.printed_numbers import with_plain_numbers
 from sizing.questions.decide.offers import Grows, Name, Offer, RefusedOffer, split_refused
 from sizing.questions.decide.ranges import OddsRequest
 from sizing.run.request import READ_RATE, WRITE_RATE
@@ -323,10 +324,13 @@ class DecisionRequest(StrictModel):
     @model_validator(mode="wrap")
     @classmethod
     def _answers_for_the_rest(cls, document: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Leave offers that break rules out, so that the others have an answer."""
+        """Leave offers that break rules out, so that the others have an answer; numbers as printed break none."""
         try:
             return handler(document)
         except ValidationError as error:
+            plain = with_plain_numbers(document, error)
+            if plain is not None:
+                return cls.model_validate(plain)
             rest = split_refused(document, error, cls)
             if rest is None:
                 raise

@@ -117,18 +117,17 @@ def _write_verdicts(report: DecisionReport) -> Iterator[str]:
 
 def _list_not_judged(report: DecisionReport) -> list[str]:
     """Name each offer that is not judged, or not whole, with the reason and what it would cost less."""
-    reasons = [
-        f"{'the price of ' if refused.is_judged else ''}{refused.name}, as {' and '.join(refused.problems)}"
+    because: list[tuple[str, list[str]]] = [
+        (f"the price of {refused.name}" if refused.is_judged else refused.name, refused.problems)
         for refused in sorted(report.refused_offers, key=lambda refused: refused.is_judged)
     ]
     first, *others = report.offers
     for offer in others if first.verdict == "not known" else report.offers:
-        if offer.verdict != "not known":
-            continue
-        less = (first.total or 0.0) - (offer.total or math.inf)
-        cheaper = f", which would cost {money_text(less, report.currency)} less" if less > 0 else ""
-        reasons.append(f"{offer.name}{cheaper}, as {' and '.join(offer.missing) or 'its targets are not known'}")
-    return reasons
+        if offer.verdict == "not known":
+            less = (first.total or 0.0) - (offer.total or math.inf)
+            cheaper = f", which would cost {money_text(less, report.currency)} less" if less > 0 else ""
+            because.append((offer.name + cheaper, offer.missing or ["its targets are not known"]))
+    return [f"{name}, as {' and '.join(reason.rstrip('.') for reason in reasons)}" for name, reasons in because]
 
 
 def _compare_totals(report: DecisionReport, total: float) -> Iterator[str]:

@@ -95,3 +95,25 @@ def test_a_price_without_a_period_is_refused_in_one_sentence(folder: Path) -> No
     assert found.stderr.splitlines() == [
         "error: offers.0.prices.0 has a price per terabyte without a period: give every: once, month or year."
     ]
+
+
+def test_offers_go_into_a_table_and_come_back_from_it(folder: Path) -> None:
+    written = decide_verb("--write-offers", "offers.csv", "--json", cwd=folder)
+    assert (written.returncode, written.stderr) == (0, "")
+    rows = (folder / "offers.csv").read_text().splitlines()
+    assert rows[:2] == ["offer,parallel file system,all flash", "write bandwidth,100 GB/s,400 GB/s"]
+    (folder / "offers.csv").write_text((folder / "offers.csv").read_text().replace("all flash", "flash"))
+    read = json.loads(decide_verb("--offers", "offers.csv", "--json", cwd=folder).stdout)
+    renamed = json.loads(written.stdout.replace("all flash", "flash"))
+    assert read["offers"] == renamed["offers"]
+    refused = decide_verb("--write-offers", "offers.pdf", cwd=folder)
+    assert (refused.returncode, "must end in .csv or .xlsx" in refused.stderr) == (2, True)
+
+
+def test_growth_and_author_may_be_typed(folder: Path) -> None:
+    found = json.loads(
+        decide_verb("--growth", "1,2", "--growth-of", "model", "--author", "Ada", "--json", cwd=folder).stdout
+    )
+    same, twice = found["growth"]
+    assert (found["author"], twice["of"], twice["times"]) == ("Ada", "model", 2)
+    assert same["offers"][0]["total"] == found["offers"][0]["total"] < twice["offers"][0]["total"]
