@@ -6,6 +6,7 @@ A table with an offer in each row is read too. Files of spreadsheets (xlsx) need
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import io
@@ -13,10 +14,13 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Self
 
-from sizing.errors import InvalidInput, NotInstalled
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
+
+from sizing.errors import InvalidInput, NotInstalled, require_one_of
 from sizing.spreadsheets import TableWriter, guarded, unguarded
+from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR
 
 TABLE_KINDS = ("csv", "xlsx")
@@ -43,13 +47,88 @@ _UNITS = {
     "_seconds": (("years", SECONDS_PER_YEAR), ("d", SECONDS_PER_DAY), ("min", 60), ("s", 1)),
 }
 """Units in which numbers are written, by the unit that ends the field's name, the largest first."""
+_MAX_NUMBER = 1e30
+_MAX_DOTS = 10
+"""Blocks within blocks of an offer are fewer."""
 _NUMBER = re.compile(r"[\d.,]*\d")
 _MAX_CELLS = 20_000
 """Cells of 20 offers with 1,000 rows: more is another table."""
-_MAX_UNPACKED_BYTES = 20_000_000
+_MAX_UNPACKED_BYTES = 5_000_000
 """Of a file that unpacks, so that a small one cannot fill memory."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that XML does not hold."""
 _ZIP = b"PK\x03\x04"
 _REMEDY = "name rows as ckpt-size decide writes them: write bandwidth, capacity, price per terabyte, once"
+
+
+class PriceDocument(BaseModel):
+    """A price as its offer has it, with further fields that the decision checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    amount: float | str = Field(description="Money for each one, as a number or as it is printed.")
+    per: str = Field(description="Unit that it is paid for, such as terabyte.")
+    every: str | None = Field(None, description="Period after which it is paid again, or once. Default: paid by use.")
+
+
+class OfferDocument(BaseModel):
+    """An offer as a decision takes it, with further fields that the decision checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(description="What the decision calls it.")
+    prices: list[PriceDocument] = Field(default_factory=list, description="What it costs. Default: nothing is known.")
+    ranges: dict[str, dict[str, float | str]] = Field(
+        default_factory=dict, description="Inputs that are not certain, by dotted path. Default: none."
+    )
+
+
+class OfferTableRequest(StrictModel):
+    """Offers, or a table of a spreadsheet that holds some."""
+
+    text: Annotated[str, Field(max_length=1_000_000)] | None = Field(
+        None,
+        description="Table as CSV, or cells as they are copied from a spreadsheet. Give one of text, xlsx, offers.",
+    )
+    xlsx: Annotated[Base64Bytes, Field(max_length=1_000_000)] | None = Field(
+        None, description="File of a spreadsheet in base64; its first sheet counts. Give one of text, xlsx, offers."
+    )
+    offers: Annotated[list[OfferDocument], Field(max_length=1_000)] | None = Field(
+        None, description="Offers to write as a table. Give one of text, xlsx, offers."
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        require_one_of(self, ("text", "xlsx", "offers"))
+        return self
+
+
+class OfferTable(StrictModel):
+    """The same offers for a decision and for spreadsheets."""
+
+    offers: list[OfferDocument] = Field(description="What a decision takes as offers; of a table, values are text.")
+    csv: str = Field(description="A column for each offer and a row for each rate and price, separated by commas.")
+    xlsx: Base64Bytes | None = Field(
+        None, description="File of a spreadsheet in base64. Null where the server makes none."
+    )
+
+
+REFERENCE_OFFER_TABLE = {
+    "text": "offer\tdisk\tflash\nwrite bandwidth\t40 GB/s\t150 GB/s\nprice per offer, once\t$450,000\t$1,500,000\n"
+}
+"""Cells as they are copied from a spreadsheet."""
+
+
+def answer_offer_table(request: OfferTableRequest) -> OfferTable:
+    """Read a table, or take offers, and write both forms. Raises InvalidInput where a row or a cell has no meaning."""
+    if request.offers is not None:
+        offers = [offer.model_dump(exclude_unset=True) for offer in request.offers]
+    else:
+        offers = read_offers(request.xlsx or (request.text or "").encode())
+    document: dict[str, Any] = {"offers": offers, "csv": write_offers(offers, "csv").decode()}
+    with contextlib.suppress(NotInstalled):
+        document["xlsx"] = base64.b64encode(write_offers(offers, "xlsx"))
+    return OfferTable.model_validate(document)
 
 
 def read_offers(content: bytes) -> list[dict[str, Any]]:
@@ -119,7 +198,7 @@ def with_unit(field: str, value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     units = next((units for ending, units in _UNITS.items() if field.endswith(ending)), None)
-    if units is None or isinstance(value, bool) or not isinstance(value, int | float):
+    if units is None or isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _MAX_NUMBER:
         return value
     for unit, size in units:
         number = f"{value / size:.6g}"
@@ -166,10 +245,12 @@ def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]
         if (end := _RANGE.fullmatch(label.strip())) is not None:
             ranges.setdefault(end["field"], {})[end["end"]] = value
             continue
-        if not _is_label(label):
+        if not _is_label(label) or label.count(".") > _MAX_DOTS:
             raise _refused(label, "is no rate, capacity or price of an offer", value, _REMEDY)
         labelled = _WITH_UNIT.fullmatch(label)
         path = LABELS.get((labelled["label"] if labelled else label).lower(), label)
+        if path in flat:
+            raise _refused(label, f"stands twice for {name}", value, "keep one row of it")
         has_unit = labelled is not None and path != "power_kilowatts" and _NUMBER.fullmatch(value)
         flat[path] = f"{value} {labelled['unit']}" if labelled and has_unit else value
     lists = {_PRICES: prices, _RANGES: ranges}
@@ -211,9 +292,9 @@ def _read_xlsx(content: bytes) -> list[list[str]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             if sum(each.file_size for each in packed.infolist()) > _MAX_UNPACKED_BYTES:
-                raise _refused("table", "unpacks to more than 20 MB", None, "keep one sheet with the offers")
+                raise _refused("table", "unpacks to more than 5 MB", None, "keep one sheet with the offers")
         sheet = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True).worksheets[0]
-        rows = list(sheet.iter_rows(values_only=True, max_row=_MAX_CELLS, max_col=_MAX_CELLS // 100))
+        rows = list(sheet.iter_rows(values_only=True, max_row=1_000, max_col=200))
     except (zipfile.BadZipFile, KeyError, ValueError, IndexError, OSError) as error:
         raise _refused("table", f"is no xlsx that can be read ({error})", None, "save it again, or as CSV") from None
     return [["" if cell is None else unguarded(str(cell).strip()) for cell in row] for row in rows]
@@ -224,7 +305,8 @@ def _write_xlsx(rows: Sequence[Sequence[Any]]) -> bytes:
     sheet = book.active
     sheet.title = "Offers"
     for row in rows:
-        sheet.append([guarded(cell) for cell in row])
+        cells = [str(cell) if not isinstance(cell, int | float) or abs(cell) > _MAX_NUMBER else cell for cell in row]
+        sheet.append([_CONTROL.sub("", guarded(cell)) if isinstance(cell, str) else cell for cell in cells])
     for column, letter in enumerate(sheet.iter_cols(max_row=1), start=1):
         sheet.column_dimensions[letter[0].column_letter].width = 40 if column == 1 else 24
     sheet.freeze_panes = "B2"

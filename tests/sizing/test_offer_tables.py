@@ -84,6 +84,8 @@ def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
     ("text", "said"),
     [
         ("offer,disk\nwrite bandwidth,40 GB/s\nwarranty,5y\n", "warranty is no rate, capacity or price of an offer"),
+        ("offer,disk\ncapacity,1 PB\ncapacity_bytes,2 PB\n", "capacity_bytes stands twice for disk"),
+        (f"offer,disk\ncapacity,1 PB\nstorage{'.a' * 9000},1\n", "is no rate, capacity or price of an offer"),
         ("a,b\nc,d\n", "no row and no column of rates or prices"),
         ("", "no row and no column of rates or prices"),
         ("offer|disk\nwrite bandwidth|40 GB/s\n", "no row and no column of rates or prices"),
@@ -113,5 +115,5 @@ def test_a_file_that_unpacks_to_much_is_refused_before_it_is_unpacked() -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", bytes(30_000_000))
-    with pytest.raises(InvalidInput, match="unpacks to more than 20 MB"):
+    with pytest.raises(InvalidInput, match="unpacks to more than 5 MB"):
         read_offers(packed.getvalue())
