@@ -25,6 +25,8 @@ from sizing.units import counted_text, percent_text, period_text
 
 _COSTS: dict[CostKind, str] = {"capital": "Capital", "operation": "Operation", LOST: "Lost GPU time"}
 _DOES_IT: dict[Verdict, str] = {"enough": "yes", "not enough": "no", "not known": UNKNOWN}
+_MAX_OFFERS = 5
+"""Offers that a page holds beside the rest, the best ones."""
 _SCALES = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))
 
 
@@ -62,7 +64,9 @@ def list_reasons(report: DecisionReport) -> Iterator[str]:
     for other in report.offers[1:]:
         if other.verdict == first.verdict and other.total and not lead:
             less = other.total - total
-            lead = f", {money_text(less, currency)} ({percent_text(less / other.total)}) less than {other.name}"
+            percent = percent_text(less / other.total)
+            lead = f", {money_text(less, currency)} ({percent}) less than {other.name}"
+            lead = lead if less else f", as much as {other.name}"
     yield f"{first.name} costs {money_text(total, currency)} over {period}{lead}."
     if as_asked is None or as_asked == total:
         return
@@ -120,7 +124,7 @@ def tabulate_costs(report: DecisionReport) -> Grid:
     """Tabulate capital, operation and lost GPU time of each offer over the period."""
     kinds = [kind for kind in _COSTS if kind != LOST or report.per_lost_gpu_hour is not None]
     rows: list[tuple[str, ...]] = []
-    for offer in report.offers:
+    for offer in report.offers[:_MAX_OFFERS]:
         costs = {
             kind: [line.cost for line in offer.ledger if line.kind in {kind, UNPRICED if kind != LOST else kind}]
             for kind in kinds
@@ -129,8 +133,10 @@ def tabulate_costs(report: DecisionReport) -> Grid:
         amounts += [offer.total, offer.total_as_asked]
         texts = [UNKNOWN if amount is None else amount_text(amount, of=offer.total or 0.0) for amount in amounts]
         rows.append((offer.name, *texts, _DOES_IT[offer.verdict]))
-    columns = ("Offer", *(_COSTS[kind] for kind in kinds), "Total", "With current settings", "Does what is required")
-    title = f"Cost over {period_text(report.horizon_seconds)}, {report.currency}"
+    columns = ("Offer", *(_COSTS[kind] for kind in kinds), "Total", "With current settings", "Sufficient")
+    num_further = len(report.offers) - _MAX_OFFERS
+    further = f"; {counted_text(num_further, 'further offer')} on the next pages" if num_further > 0 else ""
+    title = f"Cost over {period_text(report.horizon_seconds)}, {report.currency}{further}"
     return Grid(title, columns, tuple(rows), frozenset({0}))
 
 
@@ -162,7 +168,7 @@ def condition_row(change: RankingChange, report: DecisionReport) -> tuple[str, .
     first, currency = report.offers[0], report.currency
     match change.what:
         case "price":
-            name = f"Price of {first.name}, all of the period"
+            name = f"Price of {first.name}"
             now = sum(line.cost or 0.0 for line in first.ledger if line.kind != LOST)
             texts = [money_text(amount, currency) for amount in (now, now + change.at)]
         case "per_lost_gpu_hour":

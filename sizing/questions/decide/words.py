@@ -127,6 +127,10 @@ def _list_not_judged(report: DecisionReport) -> list[str]:
             less = (first.total or 0.0) - (offer.total or math.inf)
             cheaper = f", which would cost {money_text(less, report.currency)} less" if less > 0 else ""
             because.append((offer.name + cheaper, offer.missing or ["its targets are not known"]))
+        elif offer.verdict == "enough" and offer.total is None and first.total is not None:
+            because.append(
+                (f"the cost of {offer.name}", [f"this is not known: {' and '.join(list_unknown_costs(offer))}"])
+            )
     return [f"{name}, as {' and '.join(reason.rstrip('.') for reason in reasons)}" for name, reasons in because]
 
 
@@ -134,15 +138,16 @@ def _compare_totals(report: DecisionReport, total: float) -> Iterator[str]:
     """Say which offer costs least and by how much, with the settings proposed and with the current ones."""
     (first, *others), currency = report.offers, report.currency
     cheaper = any(other.total is not None and other.total < total for other in others)
-    unknown = [other.name for other in others if other.total is None and other.verdict == first.verdict]
+    is_one_unknown = any(other.total is None and other.verdict == first.verdict for other in others)
     least = "costs least of those that are enough" if cheaper and first.verdict == "enough" else "costs least"
-    if unknown:
-        least = f"costs least of the offers whose cost is known, which that of {' and '.join(unknown)} is not"
+    if is_one_unknown:
+        least = "costs least of the offers whose cost is known"
     lost = next((line.cost for line in first.ledger if line.kind == LOST), None)
     share = "" if lost is None or not total else f", {percent_text(lost / total)} of it lost GPU time"
     second = next((other.total for other in others if other.verdict == first.verdict and other.total is not None), None)
     name = next((other.name for other in others if other.verdict == first.verdict and other.total is not None), "")
     more = "" if second is None else f"; {name} costs {money_text(second - total, currency)} more"
+    more = f"; {name} costs the same" if second == total else more
     yield f"{first.name} {least}: {money_text(total, currency)}{share}{more}."
     yield from _compare_with_current_settings(report, total)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 import pypdf
 import pytest
 
-from sizing.present.document import Briefing
+from sizing.present.document import Briefing, Document
 from sizing.present.page import render_page, render_pdf
+from sizing.present.rendering import render_svg
 from sizing.questions import registry
 from sizing.questions.decide.briefing import brief_decision
+from sizing.questions.decide.charts import decision_charts
 from sizing.questions.decide.report import DecisionReport
 from sizing.questions.decide.request import REFERENCE_DECISION
 
@@ -37,7 +40,10 @@ WITH_OFFERS_NOT_COMPARED = FOR_FINANCE | {
 @cache
 def pages() -> list[str]:
     question = registry.DECIDE.question
-    document = question.answer_request(question.parse_request(WITH_OFFERS_NOT_COMPARED)).document()
+    return read_pages(question.answer_request(question.parse_request(WITH_OFFERS_NOT_COMPARED)).document())
+
+
+def read_pages(document: Document) -> list[str]:
     pdf = render_pdf(render_page(document, made_at=NOW))
     return [" ".join(page.extract_text().split()) for page in pypdf.PdfReader(io.BytesIO(pdf)).pages]
 
@@ -130,3 +136,24 @@ def test_without_a_price_of_gpu_time_the_caveat_says_so() -> None:
     unpriced = brief(per_lost_gpu_hour=None)
     assert "has no price" in unpriced.caveat
     assert "Lost GPU time" not in unpriced.grids[0].columns
+
+
+def test_twenty_offers_leave_page_1_whole() -> None:
+    report = decide(growth={"times": [2, 3], "per_year": 1.5})
+    names = [f"Parallel file system, vendor {place:02}" for place in range(20)]
+    offers = [report.offers[place // 10].model_copy(update={"name": name}) for place, name in enumerate(names)]
+    question = registry.DECIDE.question
+    document = question.present(
+        question.parse_request(FOR_FINANCE), report.model_copy(update={"offers": offers})
+    ).document()
+    first, *_ = read_pages(replace(document, charts=(), grids=()))
+    for text in ("15 further offers on the next pages", "GPUs, x1.5 in each year", "Caveat:", "as much as"):
+        assert text in first
+
+
+def test_charts_write_money_as_budgets_do() -> None:
+    dear = [{**offer, "prices": [{"amount": 4e9, "per": "offer", "every": "once"}]} for offer in FOR_FINANCE["offers"]]
+    costs, *_ = decision_charts(decide(offers=dear))
+    drawn = render_svg(costs)
+    assert "$4bn" in drawn
+    assert "$4G" not in drawn
