@@ -16,6 +16,7 @@ from sizing.config_files.request import REFERENCE_IMPORT
 from sizing.frameworks.registry import catalog_frameworks
 from sizing.layout.formats.registry import catalog_formats
 from sizing.model.catalog import catalog
+from sizing.offer_tables import REFERENCE_OFFER_TABLE, OfferTableRequest, answer_offer_table
 from sizing.questions.registry import QUESTIONS
 from sizing.run.failure_rates import published_rates
 from sizing.storage.catalog import storage_profiles
@@ -87,6 +88,7 @@ def _examples() -> dict[str, Any]:
     entries: dict[str, BaseModel] = {
         "CheckpointContents": contents_of_sent(SentFile.model_validate(REFERENCE_FILE)),
         "ImportReport": import_config_files(ImportRequest.model_validate(REFERENCE_IMPORT)),
+        "OfferTable": answer_offer_table(OfferTableRequest.model_validate(REFERENCE_OFFER_TABLE)),
         "CatalogModel": next(iter(catalog().values())),
         "CatalogNode": next(iter(node_catalog().values())),
         "CatalogProfile": next(iter(storage_profiles().values())),

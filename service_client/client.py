@@ -37,6 +37,7 @@ from sizing.config_files import ImportReport, ImportRequest
 from sizing.frameworks.registry import CatalogFramework
 from sizing.layout.formats.registry import CatalogFormat
 from sizing.model.catalog import CatalogModel
+from sizing.offer_tables import OfferTable, OfferTableRequest
 from sizing.questions import registry
 from sizing.questions.question import ReportT, RequestT
 from sizing.questions.registry import QuestionEntry
@@ -119,6 +120,10 @@ class Client(Connection):
     def import_config_files(self, request: ImportRequest | Document) -> ImportReport:
         """Read config files of a training as a scenario."""
         return self._post(ImportReport, path_of("imports"), _document(request))
+
+    def offer_table(self, request: OfferTableRequest | Document) -> OfferTable:
+        """Read or write offers as a table of a spreadsheet."""
+        return self._post(OfferTable, path_of("offer-tables"), _document(request))
 
     def schema(self, name: str) -> dict[str, Any]:
         """Return the JSON Schema of a kind of question, scenario, decision or cluster, with an example."""

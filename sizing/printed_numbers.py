@@ -33,15 +33,25 @@ def validate_as_printed(model: type[_Model], document: object) -> _Model:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        numbers = _find_printed(document, error)
-        if not isinstance(document, dict) or not numbers:
+        plain = with_plain_numbers(document, error)
+        if plain is None:
             raise explain(error, model) from None
-    _require_one_currency(document, numbers)
-    plain = {path: found["number"].replace(",", "") for path, found in numbers.items()}
     try:
-        return model.model_validate(with_fields(document, plain))
+        return model.model_validate(plain)
     except ValidationError as error:
         raise explain(error, model) from None
+
+
+def with_plain_numbers(document: object, error: ValidationError) -> dict[str, Any] | None:
+    """Write numbers that stand as printed where a document breaks rules plainly; None where there are none.
+
+    Raises InvalidInput for a price in another currency than the others.
+    """
+    numbers = _find_printed(document, error)
+    if not isinstance(document, dict) or not numbers:
+        return None
+    _require_one_currency(document, numbers)
+    return with_fields(document, {path: found["number"].replace(",", "") for path, found in numbers.items()})
 
 
 def _find_printed(document: object, error: ValidationError) -> dict[str, re.Match[str]]:

@@ -23,6 +23,15 @@ def guarded(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_COMMANDS) else value
 
 
+def unguarded(text: str) -> str:
+    """Take the apostrophe of `guarded` away.
+
+    >>> unguarded("'=1+1"), unguarded("'s")
+    ('=1+1', "'s")
+    """
+    return text[1:] if text.startswith("'") and text[1:].startswith(_COMMANDS) else text
+
+
 class TableWriter:
     """Writer of rows as CSV; None becomes an empty cell."""
 

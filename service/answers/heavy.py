@@ -14,6 +14,7 @@ from service.reports import FORMS, ReportSubject, describe_origin, render_answer
 from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
 from sizing.config_files import ImportRequest, import_config_files
+from sizing.offer_tables import OfferTableRequest, answer_offer_table
 from sizing.present import rendering
 from sizing.present.document import Document, as_file
 from sizing.present.inspections import infer_fields, inspection_document, inspection_summary
@@ -81,6 +82,11 @@ def inspection_in(form: ReportForm, file: SentFile) -> bytes:
 def import_json(request: ImportRequest) -> bytes:
     """Read config files as a scenario, and return the JSON of the ImportReport."""
     return import_config_files(request).model_dump_json().encode()
+
+
+def offer_table_json(request: OfferTableRequest) -> bytes:
+    """Read or write a table of offers, and return the JSON of the OfferTable."""
+    return answer_offer_table(request).model_dump_json().encode()
 
 
 class CalibrationFit(BaseModel):

@@ -28,6 +28,8 @@ from sizing.cli.scenarios import (
     scenario_document,
 )
 from sizing.cli.verb_parameters import Described, VerbDescription, VerbParameter
+from sizing.errors import InvalidInput
+from sizing.offer_tables import TABLE_KINDS, read_offers, write_offers
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.questions.question import (
@@ -45,7 +47,7 @@ from sizing.report import find_layout
 from sizing.scenario import Scenario
 from sizing.spreadsheets import TableWriter
 from sizing.terminal.chart_files import require_chart_name, write_chart
-from sizing.terminal.files import read_document
+from sizing.terminal.files import read_bytes, read_document, write_bytes
 from sizing.terminal.output import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, WIDTH_WITHOUT_TERMINAL, console, progress_bar
 from sizing.terminal.program import fail
 
@@ -54,6 +56,12 @@ _CATALOG = (
     VerbParameter("scenario", "file", "Try each on a scenario, JSON or YAML", ("--scenario",)),
 )
 """Parameters of a verb that lists a catalog where no scenario is given."""
+
+_OFFER_TABLES = (
+    VerbParameter("offer_table", "file", "Take the offers from a table: FILE.csv, .tsv or .xlsx", ("--offers",)),
+    VerbParameter("write_table", "file", "Write the offers as a table into FILE.csv or .xlsx", ("--write-offers",)),
+)
+"""Parameters of a verb whose offers may stand in a spreadsheet."""
 
 _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 
@@ -80,7 +88,8 @@ def describe_verb(question: Question[Any, Any]) -> VerbDescription:
         example = VerbParameter(
             "example", "switch", "Print an example of the file, to begin with", ("--example",), prints_example=True
         )
-        parameters = (argument, *([example] if asked_by.has_example else []), *own)
+        tables = _OFFER_TABLES if asked_by.offers_in else ()
+        parameters = (argument, *([example] if asked_by.has_example else []), *tables, *own)
     else:
         parameters = (*SCENARIO_PARAMETERS, *(_CATALOG if asked_by.catalog else ()), *own)
     by_name = {each.name: each for each in parameters}  # where a name is there twice, the later one takes its place
@@ -248,10 +257,19 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
     """Ask what stands in files; a scenario within may be the name of a file beside it."""
     output = _OutputFile(question, given)
     paths = given.pop(asked_by.argument)
+    table, written = given.pop("offer_table", None), given.pop("write_table", None)
+    if written is not None and written.suffix.lower().lstrip(".") not in TABLE_KINDS:
+        rule = f"must end in {' or '.join(f'.{kind}' for kind in TABLE_KINDS)}"
+        raise InvalidInput.of("--write-offers", rule, value=written.name, remedy="rename it")
     if asked_by.join is not None:
         document = asked_by.join([(path.name, read_document(path)) for path in paths])
     else:
         document = _with_scenario_files(read_document(paths), beside=paths, within=asked_by.scenarios_in)
+    if table is not None:
+        document[asked_by.offers_in] = read_offers(read_bytes(table))
+    if written is not None:
+        offers = question.parse_request(document).model_dump(mode="json", exclude_unset=True)[asked_by.offers_in]
+        write_bytes(written, write_offers(offers, written.suffix.lower().lstrip(".")), option="--write-offers")
     for option in question.options:
         value = _value(option, given)
         if value is not None:

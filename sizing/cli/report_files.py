@@ -9,6 +9,7 @@ from pathlib import Path
 from sizing.errors import InvalidInput
 from sizing.present.document import Document
 from sizing.present.markdown import markdown_of
+from sizing.terminal.files import write_bytes
 
 REPORT_HELP = "Write the report into FILE.html or FILE.pdf, with charts, or into FILE.md"
 _ENDINGS = (".html", ".pdf", ".md")
@@ -31,12 +32,7 @@ def write_report(document: Callable[[], Document], path: Path | None) -> None:
     """
     if path is None:
         return
-    try:
-        path.write_bytes(_content(document(), path.suffix.lower()))
-    except OSError as error:
-        raise InvalidInput.of(
-            "--report", f"cannot be written ({error.strerror})", value=str(path), remedy="check folder and permissions"
-        ) from None
+    write_bytes(path, _content(document(), path.suffix.lower()), option="--report")
 
 
 def _content(document: Document, ending: str) -> bytes:

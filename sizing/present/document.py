@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 from pydantic import ConfigDict, Field
@@ -18,6 +18,18 @@ from sizing.version import __version__
 
 _MAX_LINES = 150
 """Two pages; a longer question holds a calibration or a config.json, which is a file of its own."""
+
+
+class Briefing(NamedTuple):
+    """A page for those who decide and do not size: what to do, what it costs, and what would change that."""
+
+    recommendation: str
+    reasons: tuple[str, ...]
+    """Sentences below it."""
+    facts: tuple[tuple[str, str], ...]
+    """What it is about, each with its label; the date is that of the document."""
+    grids: tuple[Grid, ...]
+    caveat: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,8 @@ class Document:
     remarks: tuple[str, ...] = ()
     question: str = ""
     """The question as a file that can be asked again; empty where it is too long to read."""
+    briefing: Briefing | None = None
+    """What stands on a page of its own before all else; None where nobody but engineers asks."""
     gpus: GpuGrid | None = None
     """Which GPUs write, for those who can draw it."""
     sliders: tuple[Slider, ...] = ()
@@ -43,7 +57,9 @@ class Document:
     """Fields of a scenario that the answer tells, by dotted path, for those who can go on to ask with them."""
 
 
-def titled_document(kind: str, summary: Summary, *charts: Spec, sections: tuple[Section, ...] = ()) -> Document:
+def titled_document(
+    kind: str, summary: Summary, *charts: Spec, sections: tuple[Section, ...] = (), briefing: Briefing | None = None
+) -> Document:
     """Make a document of a summary; `kind` says above its title what sort of answer it is."""
     first = FirstScreen(
         headline="",
@@ -53,7 +69,7 @@ def titled_document(kind: str, summary: Summary, *charts: Spec, sections: tuple[
         figures=(),
         warnings=summary.warnings,
     )
-    return Document(kind, summary.headline, first, charts, sections, summary.grids, summary.remarks)
+    return Document(kind, summary.headline, first, charts, sections, summary.grids, summary.remarks, briefing=briefing)
 
 
 def as_file(document: Mapping[str, Any]) -> str:

@@ -58,6 +58,7 @@ def render_page(document: Document, *, made_at: datetime, origin: str = "") -> s
         charts=[_picture(render_svg(spec), spec["description"]) for spec in document.charts],
         origin=origin,
         made_at=moment_text(made_at),
+        date=f"{made_at.day} {made_at:%B %Y}",
         version=__version__,
     )
 

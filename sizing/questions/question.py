@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from sizing.present.chart import Spec
-from sizing.present.document import Document, titled_document
+from sizing.present.document import Briefing, Document, titled_document
 from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.present.rows import Summary
 from sizing.printed_numbers import validate_as_printed
@@ -111,6 +111,8 @@ class RequestFiles(NamedTuple):
     """List of blocks in which a `scenario` may be the name of a file beside this one."""
     has_example: bool = False
     """Whether `--example` prints a file to begin with."""
+    offers_in: str = ""
+    """List of offers that may come from a table of a spreadsheet, and be written as one."""
     join: Callable[[Sequence[tuple[str, dict[str, Any]]]], dict[str, Any]] | None = None
     """Makes the request of several files, given by the names of the files and their documents; None where one file is
     all."""
@@ -165,6 +167,8 @@ class Question(Generic[RequestT, ReportT]):
     answer: Callable[[RequestT, Progress], ReportT] | None = None
     summary: Callable[[ReportT], Summary] | None = None
     charts: Callable[[ReportT], Sequence[Spec]] | None = None
+    briefing: Callable[[ReportT], Briefing] | None = None
+    """Makes the page that a document begins with, for those who decide and do not size."""
     ask: Callable[[Any, Progress], Answer[ReportT]] | None = None
     show: Callable[[RequestT, ReportT], Answer[ReportT]] | None = None
     """Makes words and a document of a report that needs its request for them."""
@@ -231,11 +235,17 @@ class Question(Generic[RequestT, ReportT]):
         if self.show is not None:
             return self.show(request, report)
         words, charts, at_terminal, table = self.summary, self.charts, self.terminal_summary, self.table
+        briefing = self.briefing
         if words is None:
             raise TypeError(f"the question {self.title} has no `summary`")
         return Answer(
             report,
-            lambda: titled_document(self.title, words(report), *(charts(report) if charts else ())),
+            lambda: titled_document(
+                self.title,
+                words(report),
+                *(charts(report) if charts else ()),
+                briefing=briefing(report) if briefing else None,
+            ),
             lambda style: at_terminal(report, style) if at_terminal else words(report),
             (lambda: table(report)) if table else None,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from sizing.documents import parse_json, parse_yaml
-from sizing.errors import UnreadableFile
+from sizing.errors import InvalidInput, UnreadableFile
 from sizing.units import binary_bytes_text, parse_bytes
 
 MAX_FILE_BYTES: int = parse_bytes("64 MiB")
@@ -37,13 +37,28 @@ def read_document(path: Path) -> dict[str, Any]:
 def read_text(path: Path) -> str:
     """Read a file of text. Raises UnreadableFile where there is none, it is too large or it is no text."""
     try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file. Raises UnreadableFile where there is none or it is too large."""
+    try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read ({error.strerror}): check the name and permissions.") from None
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableFile(f"{path} is larger than {binary_bytes_text(MAX_FILE_BYTES)}: give a smaller file.")
+    return content
+
+
+def write_bytes(path: Path, content: bytes, *, option: str) -> None:
+    """Write a file that an option names; what was there is replaced. Raises InvalidInput where it cannot be written."""
     try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None
+        path.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput.of(
+            option, f"cannot be written ({error.strerror})", value=str(path), remedy="check folder and permissions"
+        ) from None

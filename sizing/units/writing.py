@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any
 
-from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, Prefixes
+from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_YEAR, Prefixes
 
 _DIGITS = 4
 """Digits of sizes and rates: more than any measurement has."""
@@ -119,6 +119,18 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds / SECONDS_PER_HOUR:.2f} h"
     days = seconds / SECONDS_PER_DAY
     return f"{days:.1f} days" if round(days, 1) < _MAX_TENTHS_OF_DAYS_SHOWN else f"{days:,.0f} days"
+
+
+def period_text(seconds: float) -> str:
+    """Format a period over which costs are counted: in years or days where these are whole, as budgets are.
+
+    >>> period_text(3 * 365.25 * 86400), period_text(365 * 86400), period_text(90 * 86400), period_text(1.5 * 86400)
+    ('3 years', '1 year', '90 days', '36.00 h')
+    """
+    years, days = round(seconds / SECONDS_PER_YEAR), round(seconds / SECONDS_PER_DAY)
+    if years and abs(seconds - years * SECONDS_PER_YEAR) <= years * SECONDS_PER_DAY:
+        return counted_text(years, "year")
+    return counted_text(days, "day") if days and seconds == days * SECONDS_PER_DAY else seconds_text(seconds)
 
 
 def short_seconds_text(seconds: float, *, within: float) -> str:

@@ -34,6 +34,7 @@ STATELESS = {
         "inspections",
         "layouts",
         "manifests",
+        "offer-tables",
         "rematerializations",
         "sensitivities",
         "stages",

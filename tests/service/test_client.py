@@ -13,6 +13,7 @@ from service_client.client import Client
 from service_client.errors import Refused
 from sizing.checkpoint_files.sent import REFERENCE_FILE
 from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.offer_tables import REFERENCE_OFFER_TABLE
 from sizing.questions.cluster.request import REFERENCE_CLUSTER
 from sizing.questions.compare.request import REFERENCE_COMPARISON
 from sizing.questions.decide.request import REFERENCE_DECISION
@@ -53,6 +54,7 @@ QUESTIONS: dict[str, Any] = {
     "manifest_csv": REFERENCE_MANIFEST,
     "inspection": REFERENCE_FILE,
     "import_config_files": REFERENCE_IMPORT,
+    "offer_table": REFERENCE_OFFER_TABLE,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,19 @@ from typing import Any
 from sizing.cluster.cluster import num_storage_nics
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
-from sizing.questions.decide.ledger import LOST, CostsOf, add_known, bill_workload, make_cost_function, report_ledger
+from sizing.questions.decide.ledger import CostsOf, add_known, bill_workload, make_cost_function, report_ledger
 from sizing.questions.decide.offers import Offer
 from sizing.questions.decide.probability import estimate_probabilities
-from sizing.questions.decide.ranking import find_ranking_changes, is_dominated, rank_offers
+from sizing.questions.decide.ranking import find_first_as_asked, find_ranking_changes, is_dominated, rank_offers
 from sizing.questions.decide.report import (
+    LOST,
     Change,
     DecisionReport,
+    GrownOffer,
+    GrowthOutcome,
     OfferDecision,
     Outcome,
+    Subject,
     Unanswered,
     Verdict,
     WorkloadDecision,
@@ -68,16 +73,36 @@ def answer_decision(request: DecisionRequest) -> DecisionReport:
     offers = rank_offers(
         [each.model_copy(update={"is_dominated": is_dominated(each, decisions)}) for each in decisions]
     )
+    reports = {each.workload.name: each.report for offer in answers.values() for each in offer.workloads}
+    names = [workload.name for workload in request.workloads]
     return DecisionReport(
+        author=request.author,
+        per_lost_gpu_hour=request.per_lost_gpu_hour,
+        subjects=[Subject.of(name, reports[name]) for name in names if name in reports],
+        first_as_asked=find_first_as_asked(offers),
         currency=request.currency,
         horizon_seconds=request.horizon_seconds,
         max_num_gpus=max(workload.scenario.parallelism.num_gpus for workload in request.workloads),
         offers=offers,
         refused_offers=list(request.refused_offers),
         ranking_changes=list(find_ranking_changes(request, offers)),
+        growth=list(compare_grown(request)),
         odds=estimate_probabilities(request, [answers[offer.name] for offer in offers]),
         warnings=[*assumed, *_list_warnings(request)],
     )
+
+
+def compare_grown(request: DecisionRequest) -> Iterator[GrowthOutcome]:
+    """Rank the offers at each size to which the workloads may grow; their layouts must be complete."""
+    for times, is_per_year, grown in request.grown_requests():
+        offers = rank_offers([_decide_offer(grown, offer)[0] for offer in grown.offers])
+        yield GrowthOutcome(
+            of=request.growth.of if request.growth else "gpus",
+            times=times,
+            is_per_year=is_per_year,
+            num_gpus=max(workload.scenario.parallelism.num_gpus for workload in grown.workloads),
+            offers=[GrownOffer(name=each.name, verdict=each.verdict, total=each.total) for each in offers],
+        )
 
 
 def _lay_out(request: DecisionRequest) -> tuple[DecisionRequest, list[str]]:
@@ -155,6 +180,7 @@ def _decide_offer(request: DecisionRequest, offer: Offer) -> tuple[OfferDecision
     as_asked = _require_all([each.as_asked for each in pairs])
     missing = [sentence for each in pairs for sentence in _list_missing(offer, each)]
     unknown = [sentence for each in pairs for sentence in _list_unknown(each)]
+    own = [dataclasses.replace(each, proposed=each.as_asked) for each in pairs]
     lines = list(report_ledger(request, offer, [each.bill for each in proposed])) if proposed else []
     curve = trace_bandwidth_cost(request, offer, proposed, lines)
     decision = OfferDecision(
@@ -163,6 +189,7 @@ def _decide_offer(request: DecisionRequest, offer: Offer) -> tuple[OfferDecision
         missing=[*missing, *unknown],
         capacity_bytes=offer.capacity_bytes,
         total=add_known(line.cost for line in lines),
+        verdict_as_asked=_judge([sentence for each in own for sentence in _list_missing(offer, each)], own),
         total_as_asked=add_known(line.cost for line in report_ledger(request, offer, [each.bill for each in as_asked])),
         lost_gpu_hours=add_known(each.bill.lost_hours for each in proposed),
         ledger=lines,

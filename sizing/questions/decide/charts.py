@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sizing.present.capacity import capacity_chart
 from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, series
+from sizing.printed_numbers import CURRENCY_SIGNS
 from sizing.questions.decide.report import DecisionReport
 from sizing.units import BYTES_PER_GIGABYTE, rate_text
 
@@ -24,6 +25,13 @@ def decision_chart(report: DecisionReport) -> Chart:
 def decision_charts(report: DecisionReport) -> list[Chart]:
     """Draw the charts of a decision one by one, as a page has them."""
     return [chart(title, rows=[], **view) for title, view in _draw_views(report).items()]
+
+
+def money_axis(currency: str) -> Spec:
+    """Write amounts of money on an axis as budgets do: $1bn, not 1G."""
+    figure = "replace(replace(format(datum.value, '~s'), 'G', 'bn'), 'M', 'm')"
+    sign = CURRENCY_SIGNS.get(currency.upper(), "")
+    return {"format": "~s", "labelExpr": f"'{sign}' + {figure}" if sign else figure}
 
 
 def _draw_views(report: DecisionReport) -> dict[str, Spec]:
@@ -56,7 +64,12 @@ def _draw_costs(report: DecisionReport) -> Spec:
         "mark": "bar",
         "encoding": {
             "y": {"field": "offer", "type": "nominal", "title": None, "sort": [each.name for each in report.offers]},
-            "x": {"field": "cost", "type": "quantitative", "title": f"{report.currency}", "axis": {"format": "~s"}},
+            "x": {
+                "field": "cost",
+                "type": "quantitative",
+                "title": report.currency,
+                "axis": money_axis(report.currency),
+            },
             "color": series("part", "for", parts)["color"],
             "order": {"field": "place"},
         },
@@ -71,7 +84,7 @@ def _draw_odds(report: DecisionReport) -> Spec:
         if offer.total is not None
     ]
     y = {"field": "offer", "type": "nominal", "title": None, "sort": [row["offer"] for row in rows]}
-    x = {"type": "quantitative", "axis": {"format": "~s"}, "scale": {"zero": False}}
+    x = {"type": "quantitative", "axis": money_axis(report.currency), "scale": {"zero": False}}
     title = f"{report.currency}: 90 % of the draws, half of them below the tick"
     return {
         "width": WIDTH,
@@ -93,7 +106,12 @@ def _draw_odds(report: DecisionReport) -> Spec:
 def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
     """Draw a curve for each offer, the bandwidth at which it costs least, and the rule of thumb."""
     names = [offer.name for offer in report.offers if offer.bandwidth_costs]
-    money = {"type": "quantitative", "title": report.currency, "axis": {"format": "~s"}, "scale": {"type": "log"}}
+    money = {
+        "type": "quantitative",
+        "title": report.currency,
+        "axis": money_axis(report.currency),
+        "scale": {"type": "log"},
+    }
     rate = {"type": "quantitative", "title": "write bandwidth, GB/s", "scale": {"type": "log"}}
     color = series("offer", "offer", names)["color"]
     points = [

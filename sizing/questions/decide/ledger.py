@@ -12,7 +12,7 @@ import numpy as np
 
 from sizing.cluster.cluster import num_storage_nics
 from sizing.questions.decide.offers import Offer, Price, WorkloadUse
-from sizing.questions.decide.report import LedgerLine
+from sizing.questions.decide.report import LOST, UNPRICED, CostKind, LedgerLine
 from sizing.questions.decide.request import DecisionRequest, Workload
 from sizing.run.checkpoint import MAIN
 from sizing.run.costs import lost_gpu_hours
@@ -22,9 +22,6 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.storage.storage import resolve_storage
 from sizing.storage.transfer import Numbers, as_number
 from sizing.units import SECONDS_PER_DAY
-
-LOST = "lost GPU time"
-UNPRICED = "prices of the storage"
 
 
 @dataclass(frozen=True)
@@ -146,6 +143,7 @@ class Line(NamedTuple):
     """Line of a ledger; the quantity, and the amount where it is drawn, may be arrays."""
 
     name: str
+    kind: CostKind
     quantity: Numbers | None
     unit: str
     amount: Numbers
@@ -164,25 +162,26 @@ def list_lines(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) ->
     """
     refused = {each.name for each in request.refused_offers}
     if not offer.prices and (offer.name in refused or any(other.prices for other in request.offers)):
-        yield Line(UNPRICED, None, "not given", 0.0, 1.0)  # beside offers with a price it would cost nothing
+        yield Line(UNPRICED, UNPRICED, None, "not given", 0.0, 1.0)  # beside offers with a price it would cost nothing
     for price in offer.prices:
         quantity = _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
         times = price.times(request.horizon_seconds)
-        yield Line(price.name or price.per, quantity, price.unit.words, price.amount, times)
+        kind: CostKind = "capital" if price.every == "once" else "operation"
+        yield Line(price.name or price.per, kind, quantity, price.unit.words, price.amount, times)
     for name in dict.fromkeys(name for bill in bills for name, _ in bill.tier_costs):
         cost = _combine([cost for bill in bills for kind, cost in bill.tier_costs if kind == name], is_flow=False)
-        yield Line(f"tier {name}", cost, "by its own price per TB", 1.0, 1.0)
+        yield Line(f"tier {name}", "capital", cost, "by its own price per TB", 1.0, 1.0)
     if request.per_lost_gpu_hour is not None:
         lost = _combine([bill.lost_gpu_hours for bill in bills], is_flow=True)
-        yield Line(LOST, lost, "GPU-hours", request.per_lost_gpu_hour, 1.0)
+        yield Line(LOST, LOST, lost, "GPU-hours", request.per_lost_gpu_hour, 1.0)
 
 
 def report_ledger(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[LedgerLine]:
     """Report the lines of the ledger, of figures that are no arrays."""
-    for name, quantity, unit, amount, times in list_lines(request, offer, bills):
+    for name, kind, quantity, unit, amount, times in list_lines(request, offer, bills):
         number = None if quantity is None else float(np.asarray(quantity))
         cost = None if number is None else number * amount * times
-        yield LedgerLine(name=name, quantity=number, unit=unit, amount=amount, times=times, cost=cost)
+        yield LedgerLine(name=name, kind=kind, quantity=number, unit=unit, amount=amount, times=times, cost=cost)
 
 
 def _combine(quantities: Sequence[Numbers | None], *, is_flow: bool) -> Numbers | None:

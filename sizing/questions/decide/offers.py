@@ -43,6 +43,8 @@ Per = Literal[
     "nvme-drive",
 ]
 Every = Literal["once", "month", "year"]
+Grows = Literal["gpus", "model"]
+"""What of the workloads may grow."""
 BANDWIDTH: Per = "gigabyte-per-second"
 _REQUESTS: tuple[Per, ...] = ("million-requests", "million-writes", "million-reads")
 _IN_NODES: tuple[Per, ...] = ("nic", "nvme-drive")

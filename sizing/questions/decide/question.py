@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sizing.present.rows import Summary
 from sizing.questions.decide.answer import answer_decision
+from sizing.questions.decide.briefing import brief_decision
 from sizing.questions.decide.charts import decision_chart, decision_charts
 from sizing.questions.decide.report import DecisionReport
 from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.words import decision_screen, decision_summary
-from sizing.questions.question import Check, Option, Question, RequestFiles, RestRoute, TerminalStyle
+from sizing.questions.question import Check, Option, Question, RequestFiles, RestRoute, TerminalStyle, split_at_commas
 
 _MORE = "--full prints needs, ledgers and sources too; --report FILE.pdf or FILE.html has them with charts"
 
@@ -33,13 +34,29 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     answer=lambda request, _: answer_decision(request),
     summary=decision_summary,
     charts=decision_charts,
+    briefing=brief_decision,
     terminal_summary=_terminal_summary,
     has_first_screen=True,
     command_line=RequestFiles(
-        "offers", "Workloads, offers and prices, JSON or YAML", scenarios_in="workloads", has_example=True
+        "offers",
+        "Workloads, offers and prices, JSON or YAML",
+        scenarios_in="workloads",
+        has_example=True,
+        offers_in="offers",
     ),
     options=(
         Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),
+        Option(
+            "author", "author", "Who answers for the recommendation, for the first page of the report", metavar="NAME"
+        ),
+        Option(
+            "growth",
+            "growth.times",
+            "Compare the offers at these sizes of the workloads too, as 2,3",
+            metavar="TIMES",
+            read=split_at_commas,
+        ),
+        Option("growth-of", "growth.of", "What grows: gpus or model", metavar="WHAT"),
         Option("guesses", "odds.guesses", "Draw what nobody stated from its plausible range too"),
     ),
     chart=decision_chart,

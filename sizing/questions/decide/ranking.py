@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sizing.questions.decide.ledger import LOST, UNPRICED
 from sizing.questions.decide.offers import Offer
-from sizing.questions.decide.report import Factor, OfferDecision, RankingChange, Verdict
+from sizing.questions.decide.report import LOST, UNPRICED, Factor, OfferDecision, RankingChange, Verdict
 from sizing.questions.decide.request import DecisionRequest
 
 _ORDER: tuple[Verdict, ...] = ("enough", "not known", "not enough")
@@ -28,19 +27,26 @@ def rank_offers(offers: Sequence[OfferDecision]) -> list[OfferDecision]:
     )
 
 
+def find_first_as_asked(offers: Sequence[OfferDecision]) -> str | None:
+    """Find the offer that comes first with the workloads' own settings; None where its cost is not known with them."""
+    first = min(offers, key=lambda offer: (_ORDER.index(offer.verdict_as_asked), _or_inf(offer.total_as_asked)))
+    return None if first.total_as_asked is None else first.name
+
+
 def add_known_costs(offer: OfferDecision) -> float | None:
     """Add the costs that are known in an offer's ledger; None where the storage has no prices, or nothing is known.
 
     Source: definition.
 
     >>> from sizing.questions.decide.report import LedgerLine
-    >>> bought = LedgerLine(name="chassis", quantity=1, unit="offer", amount=2.0, times=1, cost=2.0)
-    >>> lost = LedgerLine(name=LOST, quantity=None, unit="GPU-hours", amount=2.5, times=1, cost=None)
+    >>> bought = LedgerLine(name="chassis", kind="capital", quantity=1, unit="offer", amount=2.0, times=1, cost=2.0)
+    >>> hours = dict(quantity=None, unit="GPU-hours", amount=2.5, times=1, cost=None)
+    >>> lost = LedgerLine(name=LOST, kind=LOST, **hours)
     >>> add_known_costs(OfferDecision.model_construct(ledger=[bought, lost]))
     2.0
     """
     known = [line.cost for line in offer.ledger if line.cost is not None]
-    return sum(known) if known and not any(line.name == UNPRICED for line in offer.ledger) else None
+    return sum(known) if known and not any(line.kind == UNPRICED for line in offer.ledger) else None
 
 
 def list_unknown_costs(offer: OfferDecision) -> list[str]:
@@ -123,7 +129,7 @@ def _find_crossings(what: Factor, totals: Sequence[_Total], *, at: float) -> Ite
 def _write_total_over_horizon(decision: OfferDecision, offer: Offer, horizon_seconds: float) -> _Total:
     """Write a total over the horizon: what is paid once, tiers included, is fixed, all other costs grow with it."""
     grows = [price.every != "once" for price in offer.prices]
-    grows += [line.name == LOST for line in decision.ledger[len(offer.prices) :]]
+    grows += [line.kind == LOST for line in decision.ledger[len(offer.prices) :]]
     once = again = 0.0
     for line, is_again in zip(decision.ledger, grows, strict=True):
         if is_again:

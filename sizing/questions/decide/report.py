@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from sizing.provenance import Origin, Provenance
-from sizing.questions.decide.offers import RefusedOffer
+from sizing.questions.decide.offers import Grows, RefusedOffer
+from sizing.report import SizingReport
 from sizing.run.retention import CapacityAt
 from sizing.run.targets import TargetCheck
 from sizing.strict_model import StrictModel
@@ -95,12 +96,20 @@ class Odds(StrictModel):
 
 
 Verdict = Literal["enough", "not enough", "not known"]
+CostKind = Literal["capital", "operation", "lost GPU time", "prices of the storage"]
+"""What is bought once, what is paid again or by use, GPU time without useful work; the last where no price is given."""
+LOST: CostKind = "lost GPU time"
+UNPRICED: CostKind = "prices of the storage"
 
 
 class LedgerLine(StrictModel):
     """One cost of an offer over the horizon."""
 
     name: str = Field(description="What is paid for: the price's name, the tier, or lost GPU time.")
+    kind: CostKind = Field(
+        description="Whether it is bought once, paid again or by use, or GPU time without useful work; prices of the "
+        "storage where none is given."
+    )
     quantity: float | None = Field(description="How many units are counted over the horizon. Null when unknown.")
     unit: str = Field(description="Unit that is counted, in words.")
     amount: float = Field(description="Price of one unit, in the currency of the decision.")
@@ -244,7 +253,10 @@ class OfferDecision(StrictModel):
         description="Cost over the horizon with the settings proposed, lost GPU time included where that is priced. "
         "Null when a part of it is unknown."
     )
-    total_as_asked: float | None = Field(description="The same with the workloads' own settings. Null when unknown.")
+    verdict_as_asked: Verdict = Field(description="Verdict with the workloads' own settings.")
+    total_as_asked: float | None = Field(
+        description="The same total with the workloads' own settings. Null when unknown."
+    )
     lost_gpu_hours: float | None = Field(
         description="GPU-hours without useful work over the horizon, of all workloads. Null when unknown."
     )
@@ -287,18 +299,83 @@ class RankingChange(StrictModel):
     direction: Literal["above", "below"] = Field(description="Side of that value on which the other is cheaper.")
 
 
+class GrownOffer(StrictModel):
+    """An offer at another size of the workloads, with the settings that are best there."""
+
+    name: str = Field(description="Storage system that is offered.")
+    verdict: Verdict = Field(description="Whether it meets every target at this size, and holds what is kept.")
+    total: float | None = Field(description="Cost over the horizon at this size. Null when a part of it is unknown.")
+
+
+class GrowthOutcome(StrictModel):
+    """The offers at another size of the workloads."""
+
+    of: Grows = Field(description="What grows: the GPUs, or the bytes of a model's checkpoints.")
+    times: float = Field(description="Size over that of the workloads, or over that of a year before.")
+    is_per_year: bool = Field(description="Whether it grows so in each year of the horizon.")
+    num_gpus: int = Field(description="GPUs of the largest workload at this size, at the end of a growth per year.")
+    offers: list[GrownOffer] = Field(description="The offers, the best first.")
+
+    @property
+    def text(self) -> str:
+        """Size for a reader.
+
+        >>> GrowthOutcome(of="gpus", times=1.5, is_per_year=True, num_gpus=4608, offers=[]).text
+        'GPUs x1.5 per year'
+        """
+        what = "GPUs" if self.of == "gpus" else "model"
+        return f"{what} x{self.times:g}{' per year' if self.is_per_year else ''}"
+
+
+class Subject(StrictModel):
+    """What runs on the storage, by its size."""
+
+    workload: str = Field(description="What the request calls the run whose size this is.")
+    model: str = Field(description="Name of the preset or of the config; otherwise what the model was described by.")
+    num_parameters: int = Field(description="Size of what is trained, a tied embedding counted once.")
+    node: str = Field(description="Name of the catalog's entry, or how the machines are described.")
+    num_nodes: int = Field(description="Machines with GPUs over which the layout is spread.")
+    num_gpus: int = Field(description="World size of the layout.")
+
+    @classmethod
+    def of(cls, workload: str, report: SizingReport) -> Subject:
+        """Return the size of what a workload's answer is about."""
+        return cls(
+            workload=workload,
+            model=report.model.name,
+            num_parameters=report.model.num_parameters,
+            node=report.layout.node,
+            num_nodes=report.layout.num_nodes,
+            num_gpus=report.layout.num_gpus,
+        )
+
+
 class DecisionReport(StrictModel):
     """Offers side by side, the best first: those that are enough before the others, then by their total."""
 
+    author: str | None = Field(None, description="Who answers for the recommendation. Null where nobody is named.")
+    per_lost_gpu_hour: float | None = Field(
+        None, description="Price of one lost GPU-hour, in the currency of the decision. Null where it has none."
+    )
+    subjects: list[Subject] = Field(
+        description="Model and cluster of each workload that has an answer under some offer."
+    )
     currency: str = Field(description="Unit of all prices and totals, as the request names it.")
     horizon_seconds: float = Field(description="Seconds over which costs are counted.")
     max_num_gpus: int = Field(description="GPUs of the largest workload.")
     offers: list[OfferDecision] = Field(description="The offers, the best first.")
+    first_as_asked: str | None = Field(
+        description="Offer that would come first with the workloads' own settings. Null where its cost is not known."
+    )
     refused_offers: list[RefusedOffer] = Field(
         description="Offers with fields that break rules: left out, or judged without their prices."
     )
     ranking_changes: list[RankingChange] = Field(
         description="What would put another offer first. Empty where no total is known, or with one offer."
+    )
+    growth: list[GrowthOutcome] = Field(
+        default_factory=list,
+        description="The offers at each size that the request names. Empty where it names none.",
     )
     odds: Odds | None = Field(None, description="How sure the ranking is. Null where the request has no odds.")
     warnings: list[str] = Field(description="What a reader must know before relying on the ranking.")

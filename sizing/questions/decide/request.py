@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
@@ -15,12 +17,16 @@ from pydantic import (
 )
 
 from sizing.errors import broken_rule
-from sizing.questions.decide.offers import Name, Offer, RefusedOffer, split_refused
+from sizing.field_paths import value_at, with_fields
+from sizing.printed_numbers import with_plain_numbers
+from sizing.questions.decide.offers import Grows, Name, Offer, RefusedOffer, split_refused
 from sizing.questions.decide.ranges import OddsRequest
 from sizing.run.request import READ_RATE, WRITE_RATE
-from sizing.scenario import REFERENCE_SCENARIO, Scenario
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.sized_layout import size_layout
+from sizing.spelling import AnySpelling
 from sizing.strict_model import StrictModel
-from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, rate_text
+from sizing.units import SECONDS_PER_YEAR, BytesPerSecond, Fraction, PositiveSeconds, rate_text
 
 MAX_OFFERS = 20
 """Rows of a table that can still be read."""
@@ -28,6 +34,10 @@ MAX_WORKLOADS = 10
 """Each is answered with every setting under every offer."""
 MAX_SETTINGS = 64
 """Combinations of settings per workload and offer: some 2 ms each."""
+MAX_SIZES = 5
+"""Each is answered as the decision itself."""
+MAX_YEARS = 10
+"""Years that grow; storage is written off sooner."""
 _SHARES_ADD_UP = 1e-6
 """Rounding that is allowed where shares are typed as decimals."""
 
@@ -162,6 +172,9 @@ REFERENCE_DECISION: dict[str, Any] = {
 """The published run of 1T, for which two file systems are offered at assumed prices."""
 
 
+_Times = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+
+
 class Workload(StrictModel):
     """What runs on the storage, and for which share of the time."""
 
@@ -183,12 +196,66 @@ class Workload(StrictModel):
             raise broken_rule("has a scenario with storage or costs", "move them into the offers")
         return self
 
+    def grown(self, of: Grows, times: float) -> Workload:
+        """Multiply the GPUs of a workload whose layout is complete, or the bytes of its checkpoints.
+
+        More GPUs are more replicas of the model, each with its part of a larger batch, and fail as often each.
+        """
+        scenario = self.scenario
+        if of == "model":
+            written_bytes = size_layout(scenario).checkpoint_layout.size.written_bytes
+            larger: dict[str, Any] = {"checkpoint.observed_bytes": round(written_bytes * times)}
+        else:
+            before = scenario.parallelism.data
+            data = max(1, round(before * times))
+            larger = {"parallelism.data": data}
+            for path in ("training.global_batch_size", "cluster.num_gpus"):
+                if (number := value_at(scenario, path)) is not None:
+                    larger[path] = number * data // before
+            if (kinds := scenario.cluster.nodes) is not None:
+                counts = [kind.count and kind.count * data // before for kind in kinds]
+                larger["cluster.nodes"] = [
+                    {**kind.model_dump(exclude_unset=True), "count": count}
+                    for kind, count in zip(kinds, counts, strict=True)
+                ]
+            if scenario.reliability is not None and scenario.reliability.mtbf_seconds is not None:
+                larger["reliability.mtbf_seconds"] = scenario.reliability.mtbf_seconds * before / data
+        document = with_fields(scenario.model_dump(exclude_unset=True), larger)
+        return self.model_copy(update={"scenario": scenario_from(document)})
+
+
+class Growth(StrictModel):
+    """Sizes to which the workloads may grow: the offers are compared at each of them too."""
+
+    of: AnySpelling[Grows] = Field(
+        "gpus",
+        description="What grows: the GPUs with the replicas and the batch, or the model on the same GPUs. "
+        "Of a larger model nobody says that it fits them. "
+        "Default: gpus.",
+    )
+    times: Annotated[tuple[_Times, ...], Field(max_length=MAX_SIZES)] = Field(
+        (), description="Sizes over that of the workloads, such as 2 and 3, each held for the whole period."
+    )
+    per_year: _Times | None = Field(
+        None,
+        description="Size over that of a year before, such as 1.5: each year of the period has its own. Default: none.",
+    )
+
+    @model_validator(mode="after")
+    def _grows(self) -> Self:
+        if not self.times and self.per_year is None:
+            raise broken_rule("has neither times nor per_year", "give one of them, or remove growth")
+        return self
+
 
 class DecisionRequest(StrictModel):
     """Which of some offers is enough, and which costs least with the GPU time that it loses."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_DECISION]})
 
+    author: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Who answers for the recommendation, as its first page names them. Default: nobody is named."
+    )
     currency: Annotated[str, Field(min_length=1, max_length=12)] = Field(
         description="Currency of all prices, such as USD."
     )
@@ -215,6 +282,9 @@ class DecisionRequest(StrictModel):
         description="Inputs that are not certain: the answer then has the odds of each offer and target. "
         "Default: every input is as given or assumed.",
     )
+    growth: Growth | None = Field(
+        None, description="Sizes to which the workloads may grow, at which the offers are compared too. Default: none."
+    )
     chooses_interval: bool = Field(
         True,
         description="Whether intervals may be chosen too, those of tiers in front included. "
@@ -228,13 +298,39 @@ class DecisionRequest(StrictModel):
         """Offers that break rules, which `offers` lacks or has without their prices."""
         return self._refused
 
+    def grown_requests(self) -> Iterator[tuple[float, bool, DecisionRequest]]:
+        """Yield each size, whether it is that of a year over the year before, and the request with it.
+
+        Layouts must be complete. Of a growth per year each year of the period is a workload of its own; the last one
+        may be shorter.
+        """
+        if self.growth is None:
+            return
+        plain = {"growth": None, "odds": None}
+        for times in self.growth.times:
+            grown = tuple(workload.grown(self.growth.of, times) for workload in self.workloads)
+            yield times, False, self.model_copy(update={**plain, "workloads": grown})
+        if (per_year := self.growth.per_year) is not None:
+            years = self.horizon_seconds / SECONDS_PER_YEAR
+            grown = tuple(
+                workload.grown(self.growth.of, per_year**year).model_copy(
+                    update={"share_fraction": workload.share_fraction * min(1.0, years - year) / years}
+                )
+                for year in range(min(math.ceil(years), MAX_YEARS))
+                for workload in self.workloads
+            )
+            yield per_year, True, self.model_copy(update={**plain, "workloads": grown})
+
     @model_validator(mode="wrap")
     @classmethod
     def _answers_for_the_rest(cls, document: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Leave offers that break rules out, so that the others have an answer."""
+        """Leave offers that break rules out, so that the others have an answer; numbers as printed break none."""
         try:
             return handler(document)
         except ValidationError as error:
+            plain = with_plain_numbers(document, error)
+            if plain is not None:
+                return cls.model_validate(plain)
             rest = split_refused(document, error, cls)
             if rest is None:
                 raise

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
-from sizing.questions.decide.ledger import LOST, bill_workload, make_cost_function
+from sizing.questions.decide.ledger import bill_workload, make_cost_function
 from sizing.questions.decide.offers import BANDWIDTH, PRICE_UNITS, Offer
-from sizing.questions.decide.report import BandwidthCost, LedgerLine, Need, Worth
+from sizing.questions.decide.report import LOST, BandwidthCost, LedgerLine, Need, Worth
 from sizing.questions.decide.request import DecisionRequest
 from sizing.questions.decide.settings import TIERS, WorkloadAnswer, choose
 from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest, interval_bounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from sizing.present.figure_names import figure_name, figure_words
@@ -9,9 +10,9 @@ from sizing.present.grids import source_text
 from sizing.present.purchase import amount_text, money_text
 from sizing.present.rows import UNKNOWN, Grid, Summary
 from sizing.present.targets import with_refusal
-from sizing.questions.decide.ledger import LOST
 from sizing.questions.decide.ranking import add_known_costs, list_unknown_costs
 from sizing.questions.decide.report import (
+    LOST,
     DecisionReport,
     DrawnInput,
     OfferDecision,
@@ -20,7 +21,15 @@ from sizing.questions.decide.report import (
     WorkloadDecision,
 )
 from sizing.run.request import READ_RATE, WRITE_RATE
-from sizing.units import counted_text, decimal_bytes_text, figure_text, percent_text, rate_text, seconds_text
+from sizing.units import (
+    counted_text,
+    decimal_bytes_text,
+    figure_text,
+    percent_text,
+    period_text,
+    rate_text,
+    seconds_text,
+)
 
 _NOTHING = "-"
 _NEEDS = {
@@ -52,7 +61,8 @@ def decision_summary(report: DecisionReport) -> Summary:
         for warning in workload.proposed.warnings
     ]
     return Summary(
-        headline=_write_headline(report),
+        headline=f"{counted_text(len(report.offers), 'offer')} over {period_text(report.horizon_seconds)}, "
+        f"money in {report.currency}",
         verdict=with_refusal(
             "; ".join(refusals) or None, "\n".join([*_write_verdicts(report), *_write_probability_verdicts(report)])
         ),
@@ -68,30 +78,13 @@ def decision_summary(report: DecisionReport) -> Summary:
 
 
 def decision_screen(report: DecisionReport) -> Summary:
-    """Reduce the summary to what a decision is made by: the offers, what to change, what would change the ranking."""
+    """Reduce the summary to what a decision is made by: verdict, offers, what they lack, and what to change."""
     grids = (
         _tabulate_offers(report),
         *_tabulate_odds(report),
-        *(grid for grid in (*_list_gaps(report), _tabulate_changes(report), _list_conditions(report)) if grid.rows),
+        *(grid for grid in (*_list_gaps(report), tabulate_growth(report), _tabulate_changes(report)) if grid.rows),
     )
     return decision_summary(report)._replace(grids=grids, remarks=())
-
-
-def _write_headline(report: DecisionReport) -> str:
-    """Count the offers that are judged, and name those that are not, or not whole: the verdict is without them."""
-    sentences = [
-        f"{counted_text(len(report.offers), 'offer')} over {seconds_text(report.horizon_seconds)}, "
-        f"money in {report.currency}"
-    ]
-    sentences += (
-        f"{offer.name} is not judged, as it has no answer"
-        for offer in report.offers
-        if not all(workload.as_asked or workload.proposed for workload in offer.workloads)
-    )
-    for refused in sorted(report.refused_offers, key=lambda refused: refused.is_judged):
-        without = "judged without its prices" if refused.is_judged else "not judged"
-        sentences.append(f"{refused.name} is {without}, as it breaks rules")
-    return "; ".join(sentences)
 
 
 def _write_verdicts(report: DecisionReport) -> Iterator[str]:
@@ -102,23 +95,61 @@ def _write_verdicts(report: DecisionReport) -> Iterator[str]:
     if first.total is None:
         yield from _compare_known_costs(first, others, report.currency)
     else:
-        yield from _compare_totals(first, first.total, others, report.currency)
+        yield from _compare_totals(report, first.total)
+    conditions: dict[str, list[str]] = {}
+    for change in report.ranking_changes:
+        conditions.setdefault(change.other, []).append(f"if {_write_condition(change, report)}")
+    kept: list[str] = []
+    for size in report.growth:
+        if size.offers[0].verdict != "enough" and first.verdict == "enough":
+            yield f"With {size.text} no offer is known to be enough."
+        elif size.offers[0].name == first.name:
+            kept.append(size.text)
+        else:
+            conditions.setdefault(size.offers[0].name, []).append(f"with {size.text}")
+    yield from (f"{other} would come first {', or '.join(each)}." for other, each in conditions.items())
+    if kept:
+        yield f"{first.name} stays first with {' and '.join(kept)}."
+    reasons = _list_not_judged(report)
+    if reasons:
+        yield f"Not judged: {'; '.join(reasons)}."
 
 
-def _compare_totals(first: OfferDecision, total: float, others: list[OfferDecision], currency: str) -> Iterator[str]:
-    """Say what the first offer costs, as proposed and as asked, and how much more the second does."""
+def _list_not_judged(report: DecisionReport) -> list[str]:
+    """Name each offer that is not judged, or not whole, with the reason and what it would cost less."""
+    because: list[tuple[str, list[str]]] = [
+        (f"the price of {refused.name}" if refused.is_judged else refused.name, refused.problems)
+        for refused in sorted(report.refused_offers, key=lambda refused: refused.is_judged)
+    ]
+    first, *others = report.offers
+    for offer in others if first.verdict == "not known" else report.offers:
+        if offer.verdict == "not known":
+            less = (first.total or 0.0) - (offer.total or math.inf)
+            cheaper = f", which would cost {money_text(less, report.currency)} less" if less > 0 else ""
+            because.append((offer.name + cheaper, offer.missing or ["its targets are not known"]))
+        elif offer.verdict == "enough" and offer.total is None and first.total is not None:
+            because.append(
+                (f"the cost of {offer.name}", [f"this is not known: {' and '.join(list_unknown_costs(offer))}"])
+            )
+    return [f"{name}, as {' and '.join(reason.rstrip('.') for reason in reasons)}" for name, reasons in because]
+
+
+def _compare_totals(report: DecisionReport, total: float) -> Iterator[str]:
+    """Say which offer costs least and by how much, with the settings proposed and with the current ones."""
+    (first, *others), currency = report.offers, report.currency
     cheaper = any(other.total is not None and other.total < total for other in others)
-    unknown = [other.name for other in others if other.total is None and other.verdict == first.verdict]
+    is_one_unknown = any(other.total is None and other.verdict == first.verdict for other in others)
     least = "costs least of those that are enough" if cheaper and first.verdict == "enough" else "costs least"
-    if unknown:
-        least = f"costs least of the offers whose cost is known, which that of {' and '.join(unknown)} is not"
-    lost = next((line.cost for line in first.ledger if line.name == LOST), None)
+    if is_one_unknown:
+        least = "costs least of the offers whose cost is known"
+    lost = next((line.cost for line in first.ledger if line.kind == LOST), None)
     share = "" if lost is None or not total else f", {percent_text(lost / total)} of it lost GPU time"
-    yield f"{first.name} {least}: {money_text(total, currency)}{share}."
-    yield from _compare_with_as_asked(first, total, currency)
-    second = next((other for other in others if other.verdict == first.verdict and other.total is not None), None)
-    if second is not None and second.total is not None:
-        yield f"{second.name} costs {money_text(second.total - total, currency)} more."
+    second = next((other.total for other in others if other.verdict == first.verdict and other.total is not None), None)
+    name = next((other.name for other in others if other.verdict == first.verdict and other.total is not None), "")
+    more = "" if second is None else f"; {name} costs {money_text(second - total, currency)} more"
+    more = f"; {name} costs the same" if second == total else more
+    yield f"{first.name} {least}: {money_text(total, currency)}{share}{more}."
+    yield from _compare_with_current_settings(report, total)
 
 
 def _compare_known_costs(first: OfferDecision, others: list[OfferDecision], currency: str) -> Iterator[str]:
@@ -142,29 +173,34 @@ def _compare_known_costs(first: OfferDecision, others: list[OfferDecision], curr
         yield f"Of what {' and '.join(less_known)} would cost, less is known."
 
 
-def _compare_with_as_asked(offer: OfferDecision, total: float, currency: str) -> Iterator[str]:
-    """Say what the offer would cost with the settings as asked.
+def _compare_with_current_settings(report: DecisionReport, total: float) -> Iterator[str]:
+    """Say what the first offer would cost with the current settings, and which offer would then cost least.
 
     That may be less: the proposed settings are those that miss fewest targets, and where lost time has no price, of
     these the ones that lose least time.
     """
-    as_asked = offer.total_as_asked
+    offer, as_asked = report.offers[0], report.offers[0].total_as_asked
     if as_asked is None:
         return
     hours = 0.0 if _has_priced_time(offer) else _count_hours_saved(offer)
-    before, difference = (money_text(amount, currency) for amount in (as_asked, abs(as_asked - total)))
+    before, difference = (money_text(amount, report.currency) for amount in (as_asked, abs(as_asked - total)))
+    would = "With your current settings it would"
     if hours > 0:
         more = "more" if total < as_asked else "less"
         costs = f"cost {before}, {difference} {more}, and " if total != as_asked else ""
-        yield f"As asked it would {costs}lose {amount_text(hours)} GPU-hours more."
+        yield f"{would} {costs}lose {amount_text(hours)} GPU-hours more."
     elif total < as_asked:
-        yield f"As asked it would cost {before}; changed settings save {difference}."
+        yield f"{would} cost {before}; the best settings save {difference}."
     elif total > as_asked:
-        yield f"As asked it would cost {before}, {difference} less, and miss more targets."
+        yield f"{would} cost {before}, {difference} less, and miss more targets."
+    for other in report.offers[1:]:
+        if other.name == report.first_as_asked and other.total_as_asked is not None:
+            least = money_text(other.total_as_asked, report.currency)
+            yield f"With your current settings {other.name} would come first, at {least}."
 
 
 def _has_priced_time(offer: OfferDecision) -> bool:
-    return any(line.name == LOST for line in offer.ledger)
+    return any(line.kind == LOST for line in offer.ledger)
 
 
 def _count_hours_saved(offer: OfferDecision) -> float:
@@ -200,7 +236,7 @@ def _tabulate_offers(report: DecisionReport) -> Grid:
                 "yes" if offer.is_dominated else "no",
             )
         )
-    columns = ("offer", "verdict", f"total {report.currency}", "as asked", "goodput", "dominated")
+    columns = ("offer", "verdict", f"total {report.currency}", "current settings", "goodput", "worse in every way")
     return Grid("Offers, the best first", columns, tuple(rows), frozenset({0}), leads=True)
 
 
@@ -222,6 +258,7 @@ def _list_details(report: DecisionReport) -> Iterator[Grid]:
     yield _tabulate_bandwidths(report)
     yield _tabulate_worths(report)
     yield _list_conditions(report)
+    yield tabulate_growth(report)
     yield Grid("Sources", ("workload", "kind", "source"), tuple(dict.fromkeys(sources)))
 
 
@@ -235,6 +272,18 @@ def _list_gaps(report: DecisionReport) -> Iterator[Grid]:
     missing = [(offer.name, sentence) for offer in report.offers for sentence in offer.missing]
     yield Grid("Offers that break rules", ("offer", "what is wrong", "told of it"), tuple(refused))
     yield Grid("What is missing", ("offer", "what it lacks"), tuple(missing))
+
+
+def tabulate_growth(report: DecisionReport) -> Grid:
+    """Tabulate the offers at each size of the workloads."""
+    rows: list[tuple[str, ...]] = []
+    for size in report.growth:
+        first, *others = size.offers
+        more = [f"{other.name}: {_known_text(other.total, amount_text)}" for other in others]
+        total = _known_text(first.total, amount_text)
+        rows.append((size.text, f"{size.num_gpus:,}", first.name, first.verdict, total, ", ".join(more)))
+    columns = ("size", "GPUs", "first", "verdict", f"total {report.currency}", "others")
+    return Grid("Offers as the run grows", columns, tuple(rows))
 
 
 def _list_conditions(report: DecisionReport) -> Grid:
@@ -280,7 +329,7 @@ def _tabulate_changes(report: DecisionReport) -> Grid:
                     f"{change.rests_on.kind} ({source_text(change.rests_on.source)})",
                 )
             )
-    columns = ("offer", "workload", "setting", "asked", "proposed", "saves", "rests on")
+    columns = ("offer", "workload", "setting", "current", "proposed", "saves", "rests on")
     return Grid("Proposed settings", columns, tuple(rows))
 
 
@@ -316,7 +365,7 @@ def _tabulate_unanswered(report: DecisionReport) -> Grid:
                 ", ".join(f"{_field_words(field)} {_setting_text(field, value)}" for field, value in settings.items())
                 for settings in unanswered.settings
             ]
-            settings_words = "; ".join(words or "as asked" for words in combinations)
+            settings_words = "; ".join(words or "current settings" for words in combinations)
             rows.append((offer.name, workload.name, settings_words, unanswered.why))
     return Grid("Settings without an answer", ("offer", "workload", "settings", "why"), tuple(rows))
 
@@ -422,7 +471,7 @@ def _write_condition(change: RankingChange, report: DecisionReport) -> str:
         case "per_lost_gpu_hour":
             return f"a GPU-hour cost {than} than {money_text(change.at, report.currency)}"
         case "horizon_seconds":
-            return f"costs were counted over {than} than {seconds_text(change.at)}"
+            return f"costs were counted over {than} than {period_text(change.at)}"
 
 
 def _write_probability_verdicts(report: DecisionReport) -> Iterator[str]:

@@ -28,13 +28,19 @@ def test_the_first_lines_say_what_to_take_and_why(folder: Path) -> None:
     found = decide_verb("--chart", "offers.svg", "--check", cwd=folder)
     assert found.returncode == 0, found.stderr
     first, second, *_ = found.stdout.splitlines()
-    assert first == "2 offers over 90.0 days, money in USD"
+    assert first == "2 offers over 90 days, money in USD"
     assert second.startswith("parallel file system costs least: ")
-    for text in ("As asked it would cost", "all flash costs", "a GPU-hour cost", "--full prints"):
+    for text in ("With your current settings it would cost", "all flash costs", "a GPU-hour cost", "--full prints"):
         assert text in found.stdout
     assert "Ledger" not in found.stdout
     full = decide_verb("--full", cwd=folder).stdout
-    for text in ("As asked it would cost", "all flash costs", "Ledger", "GPU-hours", "a GPU-hour cost"):
+    for text in (
+        "With your current settings it would cost",
+        "all flash costs",
+        "Ledger",
+        "GPU-hours",
+        "a GPU-hour cost",
+    ):
         assert text in full
     assert "write bandwidth, GB/s" in (folder / "offers.svg").read_text()
 
@@ -89,3 +95,25 @@ def test_a_price_without_a_period_is_refused_in_one_sentence(folder: Path) -> No
     assert found.stderr.splitlines() == [
         "error: offers.0.prices.0 has a price per terabyte without a period: give every: once, month or year."
     ]
+
+
+def test_offers_go_into_a_table_and_come_back_from_it(folder: Path) -> None:
+    written = decide_verb("--write-offers", "offers.csv", "--json", cwd=folder)
+    assert (written.returncode, written.stderr) == (0, "")
+    rows = (folder / "offers.csv").read_text().splitlines()
+    assert rows[:2] == ["offer,parallel file system,all flash", "write bandwidth,100 GB/s,400 GB/s"]
+    (folder / "offers.csv").write_text((folder / "offers.csv").read_text().replace("all flash", "flash"))
+    read = json.loads(decide_verb("--offers", "offers.csv", "--json", cwd=folder).stdout)
+    renamed = json.loads(written.stdout.replace("all flash", "flash"))
+    assert read["offers"] == renamed["offers"]
+    refused = decide_verb("--write-offers", "offers.pdf", cwd=folder)
+    assert (refused.returncode, "must end in .csv or .xlsx" in refused.stderr) == (2, True)
+
+
+def test_growth_and_author_may_be_typed(folder: Path) -> None:
+    found = json.loads(
+        decide_verb("--growth", "1,2", "--growth-of", "model", "--author", "Ada", "--json", cwd=folder).stdout
+    )
+    same, twice = found["growth"]
+    assert (found["author"], twice["of"], twice["times"]) == ("Ada", "model", 2)
+    assert same["offers"][0]["total"] == found["offers"][0]["total"] < twice["offers"][0]["total"]

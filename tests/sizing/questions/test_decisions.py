@@ -491,8 +491,14 @@ def test_without_a_price_of_gpu_time_settings_are_those_that_lose_least_of_it(pr
 @pytest.mark.parametrize(
     ("price", "said"),
     [
-        ({"amount": 3e5, "per": "offer", "every": "once"}, r"As asked it would lose [\d,]+ GPU-hours more\."),
-        (REQUESTS, r"As asked it would cost €[\d,.]+, €[\d,.]+ less, and lose [\d,]+ GPU-hours more\."),
+        (
+            {"amount": 3e5, "per": "offer", "every": "once"},
+            r"With your current settings it would lose [\d,]+ GPU-hours more\.",
+        ),
+        (
+            REQUESTS,
+            r"With your current settings it would cost €[\d,.]+, €[\d,.]+ less, and lose [\d,]+ GPU-hours more\.",
+        ),
     ],
 )
 def test_what_settings_spare_in_time_is_said_where_that_has_no_price(price: dict[str, Any], said: str) -> None:
@@ -597,12 +603,38 @@ def test_prices_that_are_known_decide_where_lost_time_is_not() -> None:
     assert "dear costs €2,110,000 more, by those prices." in said
 
 
-def test_the_headline_names_offers_that_are_not_judged() -> None:
+def test_the_verdict_names_offers_that_are_not_judged_with_their_reasons_in_one_sentence() -> None:
     wrong = offer("wrong", {"profile": {"write_bytes_per_second": "fast"}})
     unpriced = offer("unpriced", FLASH, {"amount": -1, "per": "offer", "every": "once"})
     unheard = offer("unheard", {"preset": "nobody-sells-it"}, REQUESTS)
     report = DECIDE.answer(question(unheard, offer("right", FLASH, REQUESTS), wrong, unpriced, settings={}))
-    headline = decision_summary(report).headline
-    assert "unheard is not judged, as it has no answer" in headline
-    assert "wrong is not judged, as it breaks rules" in headline
-    assert "unpriced is judged without its prices, as it breaks rules" in headline
+    *_, said = decision_summary(report).verdict.splitlines()
+    assert said.startswith("Not judged: wrong, as offers.2.storage.profile.write_bytes_per_second ")
+    assert "; the price of unpriced, as offers.3.prices.0.amount " in said
+    assert "; unheard, as training: no settings have an answer: storage.preset " in said
+
+
+def test_a_cheaper_offer_whose_verdict_is_not_known_is_named_with_what_it_would_cost_less() -> None:
+    prices = [{"amount": amount, "per": "offer", "every": "once"} for amount in (1e6, 4e5)]
+    asked = question(offer("sure", FLASH, prices[0]), offer("unsure", FLASH, prices[1], capacity_bytes=None))
+    report = DECIDE.answer(asked)
+    unsure, sure = report.offers
+    doubted = unsure.model_copy(update={"verdict": "not known", "missing": ["training: overhead is not known"]})
+    said = decision_summary(report.model_copy(update={"offers": [sure, doubted]})).verdict
+    assert "sure costs least" in said
+    assert said.endswith("Not judged: unsure, which would cost €600,000 less, as training: overhead is not known.")
+
+
+def test_the_verdict_says_who_wins_by_how_much_with_which_settings_and_when_another_does() -> None:
+    report = DECIDE.answer(REFERENCE_DECISION | {"horizon_seconds": "3y"})
+    first, second = report.offers
+    total, other = first.total or 0, second.total or 0
+    as_asked, other_as_asked = first.total_as_asked or 0, second.total_as_asked or 0
+    won, current, by_current, otherwise = decision_summary(report).verdict.splitlines()
+    assert won.startswith(f"all flash costs least: ${total:,.0f}, ")
+    assert won.endswith(f"; parallel file system costs ${other - total:,.0f} more.")
+    assert current.endswith(f"would cost ${as_asked:,.0f}; the best settings save ${as_asked - total:,.0f}.")
+    assert by_current.endswith(f"parallel file system would come first, at ${other_as_asked:,.0f}.")
+    assert re.fullmatch(
+        r"parallel file system would come first if .* more, or if a GPU-hour cost less than .*", otherwise
+    )

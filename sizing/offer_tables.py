@@ -1,0 +1,330 @@
+"""Offers as a table for spreadsheets: a column for each offer, a row for each rate, capacity and price, and back.
+
+Text is read as CSV with commas or semicolons, or with tabs, as a selection that is copied from a spreadsheet has them.
+A table with an offer in each row is read too. Files of spreadsheets (xlsx) need the extra `xlsx`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import io
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
+
+from sizing.errors import InvalidInput, NotInstalled, require_one_of
+from sizing.spreadsheets import TableWriter, guarded, unguarded
+from sizing.strict_model import StrictModel
+from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR
+
+TABLE_KINDS = ("csv", "xlsx")
+LABELS = {
+    "name": "name",
+    "offer": "name",
+    "storage system": "storage.preset",
+    "write bandwidth": "storage.profile.write_bytes_per_second",
+    "read bandwidth": "storage.profile.read_bytes_per_second",
+    "capacity": "capacity_bytes",
+    "power": "power_kilowatts",
+    "tiers are optional": "tiers_are_optional",
+}
+"""Names of rows beside `price per UNIT, PERIOD` and dotted paths in an offer."""
+_LABEL_OF_FIELD = {field: label for label, field in LABELS.items()} | {"power_kilowatts": "power (kW)"}
+_FIELDS = ("storage", "tiers", *LABELS.values())
+_PRICES, _RANGES = "prices", "ranges"
+_PRICE = re.compile(r"price per (?P<per>[^,;]+)(?:, *(?:every |each )?(?P<every>[^;]+))?(?P<more>(?:;[^;]+)*)")
+_RANGE = re.compile(r"range of (?P<field>[^, ]+), (?P<end>\w+)")
+_WITH_UNIT = re.compile(r"(?P<label>.*\S)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
+_UNITS = {
+    "_bytes_per_second": (("TB/s", 1e12), ("GB/s", 1e9), ("B/s", 1)),
+    "_bytes": (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MiB", 2**20), ("B", 1)),
+    "_seconds": (("years", SECONDS_PER_YEAR), ("d", SECONDS_PER_DAY), ("min", 60), ("s", 1)),
+}
+"""Units in which numbers are written, by the unit that ends the field's name, the largest first."""
+_MAX_NUMBER = 1e30
+_MAX_DOTS = 10
+"""Blocks within blocks of an offer are fewer."""
+_NUMBER = re.compile(r"[\d.,]*\d")
+_MAX_CELLS = 20_000
+"""Cells of 20 offers with 1,000 rows: more is another table."""
+_MAX_UNPACKED_BYTES = 5_000_000
+"""Of a file that unpacks, so that a small one cannot fill memory."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that XML does not hold."""
+_ZIP = b"PK\x03\x04"
+_REMEDY = "name rows as ckpt-size decide writes them: write bandwidth, capacity, price per terabyte, once"
+
+
+class PriceDocument(BaseModel):
+    """A price as its offer has it, with further fields that the decision checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    amount: float | str = Field(description="Money for each one, as a number or as it is printed.")
+    per: str = Field(description="Unit that it is paid for, such as terabyte.")
+    every: str | None = Field(None, description="Period after which it is paid again, or once. Default: paid by use.")
+
+
+class OfferDocument(BaseModel):
+    """An offer as a decision takes it, with further fields that the decision checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(description="What the decision calls it.")
+    prices: list[PriceDocument] = Field(default_factory=list, description="What it costs. Default: nothing is known.")
+    ranges: dict[str, dict[str, float | str]] = Field(
+        default_factory=dict, description="Inputs that are not certain, by dotted path. Default: none."
+    )
+
+
+class OfferTableRequest(StrictModel):
+    """Offers, or a table of a spreadsheet that holds some."""
+
+    text: Annotated[str, Field(max_length=1_000_000)] | None = Field(
+        None,
+        description="Table as CSV, or cells as they are copied from a spreadsheet. Give one of text, xlsx, offers.",
+    )
+    xlsx: Annotated[Base64Bytes, Field(max_length=1_000_000)] | None = Field(
+        None, description="File of a spreadsheet in base64; its first sheet counts. Give one of text, xlsx, offers."
+    )
+    offers: Annotated[list[OfferDocument], Field(max_length=1_000)] | None = Field(
+        None, description="Offers to write as a table. Give one of text, xlsx, offers."
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        require_one_of(self, ("text", "xlsx", "offers"))
+        return self
+
+
+class OfferTable(StrictModel):
+    """The same offers for a decision and for spreadsheets."""
+
+    offers: list[OfferDocument] = Field(description="What a decision takes as offers; of a table, values are text.")
+    csv: str = Field(description="A column for each offer and a row for each rate and price, separated by commas.")
+    xlsx: Base64Bytes | None = Field(
+        None, description="File of a spreadsheet in base64. Null where the server makes none."
+    )
+
+
+REFERENCE_OFFER_TABLE = {
+    "text": "offer\tdisk\tflash\nwrite bandwidth\t40 GB/s\t150 GB/s\nprice per offer, once\t$450,000\t$1,500,000\n"
+}
+"""Cells as they are copied from a spreadsheet."""
+
+
+def answer_offer_table(request: OfferTableRequest) -> OfferTable:
+    """Read a table, or take offers, and write both forms. Raises InvalidInput where a row or a cell has no meaning."""
+    if request.offers is not None:
+        offers = [offer.model_dump(exclude_unset=True) for offer in request.offers]
+    else:
+        offers = read_offers(request.xlsx or (request.text or "").encode())
+    document: dict[str, Any] = {"offers": offers, "csv": write_offers(offers, "csv").decode()}
+    with contextlib.suppress(NotInstalled):
+        document["xlsx"] = base64.b64encode(write_offers(offers, "xlsx"))
+    return OfferTable.model_validate(document)
+
+
+def read_offers(content: bytes) -> list[dict[str, Any]]:
+    r"""Read the offers of a table, as documents whose values are still text.
+
+    Raises InvalidInput where a row or a cell has no meaning, and NotInstalled for an xlsx without the extra.
+
+    >>> read_offers(b"offer;disk\nwrite bandwidth (GB/s);40\ncapacity;1 PB")
+    [{'name': 'disk', 'storage': {'profile': {'write_bytes_per_second': '40 GB/s'}}, 'capacity_bytes': '1 PB'}]
+    """
+    rows = _read_xlsx(content) if content.startswith(_ZIP) else read_text_table(content)
+    rows = [row for row in rows if any(row)]
+    if sum(map(len, rows)) > _MAX_CELLS:
+        raise _refused("table", f"has more than {_MAX_CELLS:,} cells", None, "keep one row for each rate and price")
+    width = max(map(len, rows), default=0)
+    rows = [[*row, *[""] * (width - len(row))] for row in rows]
+    if not any(_is_label(row[0]) for row in rows[1:]):
+        rows = [list(column) for column in zip(*rows, strict=True)]
+    if not any(_is_label(row[0]) for row in rows[1:]):
+        raise _refused("table", "has no row and no column of rates or prices", None, _REMEDY)
+    names, *figures = rows
+    offers = []
+    for place, name in enumerate(names[1:], start=1):
+        if any(row[place] for row in rows):
+            offers.append(_read_offer(name, [(row[0], row[place]) for row in figures if row[place]]))
+    return offers
+
+
+def write_offers(offers: Sequence[Mapping[str, Any]], kind: str) -> bytes:
+    """Write offers, documents as a request has them, as a table of a kind of `TABLE_KINDS`."""
+    columns = [dict(label_values(offer)) for offer in offers]
+    labels = dict.fromkeys(label for column in columns for label in column)
+    rows = [["offer", *(offer["name"] for offer in offers)]]
+    rows += [[label[0], *(column.get(label, "") for column in columns)] for label in labels]
+    if kind == "xlsx":
+        return _write_xlsx(rows)
+    text = io.StringIO()
+    TableWriter(text).rows(rows)
+    return text.getvalue().encode()
+
+
+def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Any]]:
+    """Yield label and value of each row, the label with its number among equal ones."""
+    times: Counter[str] = Counter()
+    for path, value in _flatten(
+        {name: block for name, block in offer.items() if name not in {"name", _PRICES, _RANGES}}
+    ):
+        yield (_LABEL_OF_FIELD.get(path, path), 0), with_unit(path, value)
+    for field, ends in (offer.get(_RANGES) or {}).items():
+        for end, value in ends.items():
+            yield (f"range of {field}, {end}", 0), with_unit(field, value)
+    for price in offer.get(_PRICES) or ():
+        every = f", {price['every']}" if price.get("every") else ""
+        beside = {name: value for name, value in price.items() if name not in {"amount", "per", "every"}}
+        more = "".join(f"; {name} {with_unit(name, value)}" for name, value in beside.items() if value is not None)
+        label = f"price per {price['per']}{every}{more}"
+        yield (label, times[label]), with_unit("amount", price["amount"])
+        times[label] += 1
+
+
+def with_unit(field: str, value: Any) -> Any:
+    """Write a number with the unit that ends its field's name, in the largest one in which it has few digits.
+
+    >>> with_unit("capacity_bytes", 500e12), with_unit("life_seconds", 157788000.0), with_unit("power_kilowatts", 25)
+    ('500 TB', '5 years', 25)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    units = next((units for ending, units in _UNITS.items() if field.endswith(ending)), None)
+    if units is None or isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _MAX_NUMBER:
+        return value
+    for unit, size in units:
+        number = f"{value / size:.6g}"
+        if "e" not in number and float(number) >= 1 and float(number) * size == value:
+            return f"{number} {unit}"
+    return f"{value} {units[-1][0]}"
+
+
+def read_text_table(content: bytes) -> list[list[str]]:
+    """Split a text into cells, at tabs where the first line has one, else at commas or semicolons."""
+    try:
+        text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise _refused("table", "is neither text nor xlsx", None, "save it as CSV in UTF-8, or as xlsx") from None
+    lines = text.splitlines(keepends=True)
+    first = next((line for line in lines if line.strip()), "")
+    delimiters = ["\t"] if "\t" in first else [",", ";"]
+    tables = []
+    for delimiter in delimiters:
+        with contextlib.suppress(csv.Error):  # text with quotes is none of one delimiter, and of the other it is
+            tables.append(list(csv.reader(lines, delimiter=delimiter, strict=True)))
+    if not tables:
+        raise _refused("table", "is no CSV", None, "quote whole cells that hold quotes or separators")
+    rows = max(tables, key=lambda table: len(next((row for row in table if row), [])))
+    return [[unguarded(cell.strip()) for cell in row] for row in rows]
+
+
+def _is_label(text: str) -> bool:
+    label = text.lower().split("(")[0].strip()
+    return label in LABELS or label.startswith(("price per ", "range of ")) or text.split(".", maxsplit=1)[0] in _FIELDS
+
+
+def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Make the document of an offer from the labels and values of its column."""
+    flat: dict[str, str] = {"name": name}
+    prices: list[dict[str, str]] = []
+    ranges: dict[str, dict[str, str]] = {}
+    for label, value in figures:
+        if (price := _PRICE.fullmatch(label.strip())) is not None:
+            more = dict(each.strip().partition(" ")[::2] for each in price["more"].split(";") if each.strip())
+            every = {"every": price["every"].strip()} if price["every"] else {}
+            prices.append({"per": price["per"].strip(), **every, **more, "amount": value})
+            continue
+        if (end := _RANGE.fullmatch(label.strip())) is not None:
+            ranges.setdefault(end["field"], {})[end["end"]] = value
+            continue
+        if not _is_label(label) or label.count(".") > _MAX_DOTS:
+            raise _refused(label, "is no rate, capacity or price of an offer", value, _REMEDY)
+        labelled = _WITH_UNIT.fullmatch(label)
+        path = LABELS.get((labelled["label"] if labelled else label).lower(), label)
+        if path in flat:
+            raise _refused(label, f"stands twice for {name}", value, "keep one row of it")
+        has_unit = labelled is not None and path != "power_kilowatts" and _NUMBER.fullmatch(value)
+        flat[path] = f"{value} {labelled['unit']}" if labelled and has_unit else value
+    lists = {_PRICES: prices, _RANGES: ranges}
+    return {**_unflatten(flat), **{name: given for name, given in lists.items() if given}}
+
+
+def _flatten(block: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of a document with its dotted path."""
+    inner = (
+        block.items() if isinstance(block, Mapping) else enumerate(block) if isinstance(block, list | tuple) else None
+    )
+    if inner is None:
+        if block is not None:
+            yield path, block
+        return
+    for name, value in inner:
+        yield from _flatten(value, f"{path}.{name}" if path else str(name))
+
+
+def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the document of values by dotted path; blocks whose names are numbers are lists.
+
+    >>> _unflatten({"tiers.0.kind": "local-nvme", "tiers.1.kind": "host-memory"})
+    {'tiers': [{'kind': 'local-nvme'}, {'kind': 'host-memory'}]}
+    """
+    names = dict.fromkeys(path.split(".")[0] for path in flat)
+    document: dict[str, Any] = {}
+    for name in names:
+        inner = {path.partition(".")[2]: value for path, value in flat.items() if path.split(".")[0] == name}
+        block = inner[""] if "" in inner else _unflatten(inner)
+        is_list = isinstance(block, dict) and all(key.isdecimal() for key in block)
+        document[name] = list(block.values()) if is_list else block
+    return document
+
+
+def _read_xlsx(content: bytes) -> list[list[str]]:
+    """Read the first sheet of a file of a spreadsheet, formulas by the values that were saved."""
+    openpyxl = _load_openpyxl()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            if sum(each.file_size for each in packed.infolist()) > _MAX_UNPACKED_BYTES:
+                raise _refused("table", "unpacks to more than 5 MB", None, "keep one sheet with the offers")
+        sheet = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True).worksheets[0]
+        rows = list(sheet.iter_rows(values_only=True, max_row=1_000, max_col=200))
+    except (zipfile.BadZipFile, KeyError, ValueError, IndexError, OSError) as error:
+        raise _refused("table", f"is no xlsx that can be read ({error})", None, "save it again, or as CSV") from None
+    return [["" if cell is None else unguarded(str(cell).strip()) for cell in row] for row in rows]
+
+
+def _write_xlsx(rows: Sequence[Sequence[Any]]) -> bytes:
+    book = _load_openpyxl().Workbook()
+    sheet = book.active
+    sheet.title = "Offers"
+    for row in rows:
+        cells = [str(cell) if not isinstance(cell, int | float) or abs(cell) > _MAX_NUMBER else cell for cell in row]
+        sheet.append([_CONTROL.sub("", guarded(cell)) if isinstance(cell, str) else cell for cell in cells])
+    for column, letter in enumerate(sheet.iter_cols(max_row=1), start=1):
+        sheet.column_dimensions[letter[0].column_letter].width = 40 if column == 1 else 24
+    sheet.freeze_panes = "B2"
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def _load_openpyxl() -> Any:
+    try:
+        import openpyxl  # noqa: PLC0415 - only tables of spreadsheets need it
+    except ModuleNotFoundError:
+        remedy = "pip install 'checkpoint-sizing[xlsx]', or save the table as CSV"
+        raise NotInstalled.of(
+            "the table", "cannot be read or written as xlsx without openpyxl", value=None, remedy=remedy
+        ) from None
+    return openpyxl
+
+
+def _refused(field: str, rule: str, value: object, remedy: str) -> InvalidInput:
+    return InvalidInput.of(field, rule, value=value, remedy=remedy)

@@ -1,0 +1,118 @@
+"""Offers are compared again at each size to which the workloads may grow, as if that size had been asked for."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.questions.decide.briefing import brief_decision
+from sizing.questions.decide.report import GrowthOutcome
+from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
+from sizing.questions.decide.words import decision_summary
+from sizing.questions.registry import DECIDE
+from sizing.scenario import REFERENCE_SCENARIO
+
+WRITTEN_BYTES = REFERENCE_SCENARIO["checkpoint"]["observed_bytes"]
+DEAR_AND_CHEAP: list[dict[str, Any]] = [
+    {
+        "name": name,
+        "storage": {"profile": {"write_bytes_per_second": rate, "read_bytes_per_second": rate}},
+        "prices": [{"amount": amount, "per": "offer", "every": "once"}],
+    }
+    for name, rate, amount in (("slow", "100 GB/s", 1e5), ("quick", "400 GB/s", 1e6))
+]
+
+
+def decision(**changed: Any) -> dict[str, Any]:
+    return deepcopy(REFERENCE_DECISION) | changed
+
+
+def at_sizes(**growth: Any) -> list[GrowthOutcome]:
+    return DECIDE.answer(decision(growth=growth)).growth
+
+
+def totals(size: GrowthOutcome) -> dict[str, float | None]:
+    return {offer.name: offer.total for offer in size.offers}
+
+
+def totals_of(document: dict[str, Any]) -> dict[str, Any]:
+    return {offer.name: pytest.approx(offer.total, rel=1e-9) for offer in DECIDE.answer(document).offers}
+
+
+@pytest.mark.parametrize("of", ["gpus", "model"])
+def test_at_the_same_size_every_offer_costs_what_it_does_without_growth(of: str) -> None:
+    (same,) = at_sizes(of=of, times=[1])
+    assert totals(same) == totals_of(decision())
+
+
+def test_twice_the_gpus_are_twice_the_replicas_nodes_and_failures() -> None:
+    (twice,) = at_sizes(times=[2])
+    asked = decision()
+    scenario = asked["workloads"][0]["scenario"]
+    scenario["parallelism"]["data"] *= 2
+    scenario["cluster"]["num_gpus"] *= 2
+    assert (twice.num_gpus, totals(twice)) == (6144, totals_of(asked))
+
+
+def test_an_mtbf_of_the_whole_job_is_shorter_with_more_gpus() -> None:
+    asked = decision(growth={"times": [3]})
+    asked["workloads"][0]["scenario"]["reliability"] = {"mtbf_seconds": "9h"}
+    _, _, grown = next(DecisionRequest.model_validate(asked).grown_requests())
+    (workload,) = grown.workloads
+    assert workload.scenario.reliability is not None
+    assert workload.scenario.reliability.mtbf_seconds == pytest.approx(3 * 3600)
+
+
+def test_a_batch_and_a_number_of_gpus_grow_with_the_replicas_that_are_whole() -> None:
+    asked = decision(growth={"times": [1.4]})
+    scenario = asked["workloads"][0]["scenario"]
+    scenario["training"] = {
+        **scenario.get("training", {}),
+        "global_batch_size": 24,
+        "sequence_length": 2048,
+        "micro_batch_size": 1,
+    }
+    _, _, grown = next(DecisionRequest.model_validate(asked).grown_requests())
+    larger = grown.workloads[0].scenario
+    assert (larger.parallelism.data, larger.training.global_batch_size, larger.cluster.num_gpus) == (8, 32, 4096)
+
+
+def test_twice_the_model_is_twice_the_bytes_of_a_checkpoint_on_the_same_gpus() -> None:
+    (twice,) = at_sizes(of="model", times=[2])
+    asked = decision()
+    asked["workloads"][0]["scenario"]["checkpoint"]["observed_bytes"] = "27.6 TB"
+    assert WRITTEN_BYTES == "13.8 TB"
+    assert (twice.num_gpus, totals(twice)) == (3072, totals_of(asked))
+
+
+def test_of_a_growth_per_year_each_year_has_its_own_size() -> None:
+    (years,) = DECIDE.answer(decision(horizon_seconds="2.5y", growth={"per_year": 2})).growth
+    (workload,) = REFERENCE_DECISION["workloads"]
+    phases = []
+    for data, share in ((6, 0.4), (12, 0.4), (24, 0.2)):
+        scenario = deepcopy(workload["scenario"])
+        scenario["parallelism"]["data"] = data
+        scenario["cluster"]["num_gpus"] = 512 * data
+        phases.append({"name": str(data), "scenario": scenario, "share_fraction": share})
+    assert totals(years) == totals_of(decision(horizon_seconds="2.5y", workloads=phases))
+    assert (years.is_per_year, years.num_gpus) == (True, 4 * 3072)
+
+
+def test_the_verdict_and_the_first_page_say_at_which_size_another_offer_wins() -> None:
+    report = DECIDE.answer(decision(offers=DEAR_AND_CHEAP, horizon_seconds="30d", growth={"times": [1.5, 3]}))
+    firsts = [size.offers[0].name for size in report.growth]
+    assert (report.offers[0].name, firsts) == ("slow", ["slow", "quick"])
+    said = decision_summary(report).verdict
+    assert "or with GPUs x3." in said
+    assert "slow stays first with GPUs x1.5." in said
+    rows = [row for row in brief_decision(report).grids[1].rows if row[0] == "GPUs"]
+    cost = report.growth[1].offers[0].total
+    assert rows[1] == ("GPUs", "3,072", "9,216", f"quick, ${cost:,.0f}")
+
+
+def test_growth_without_a_size_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has neither times nor per_year"):
+        at_sizes(of="gpus")

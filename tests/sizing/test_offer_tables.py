@@ -1,0 +1,119 @@
+"""Offers go into a table of a spreadsheet and come back as they were; a table that is pasted is read as well."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sizing.errors import InvalidInput
+from sizing.offer_tables import TABLE_KINDS, read_offers, write_offers
+from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
+from sizing.questions.registry import DECIDE
+
+PURCHASES = Path(__file__).parents[2] / "docs" / "purchases"
+DOCUMENTS = [yaml.safe_load(path.read_text()) for path in sorted(PURCHASES.glob("*.yaml"))]
+AS_ROWS = (
+    "Offer\tWrite bandwidth (GB/s)\tRead bandwidth (GB/s)\tCapacity\tPower (kW)\tprice per offer, once; life_seconds 5y\n"
+    "disk\t40\t60\t1 PB\t25\t$450,000\n"
+    "flash\t150\t300\t500 TB\t\t1,500,000\n"
+)
+
+
+def require_openpyxl(kind: str) -> None:
+    if kind == "xlsx":
+        pytest.importorskip("openpyxl")
+
+
+def offers_of(document: dict[str, Any]) -> Any:
+    return DecisionRequest.model_validate(document).offers
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each["offers"][0]["name"])
+def test_offers_come_back_as_they_were(document: dict[str, Any], kind: str) -> None:
+    require_openpyxl(kind)
+    typed = read_offers(write_offers(document["offers"], kind))
+    assert offers_of(document | {"offers": typed}) == offers_of(document)
+    plain = [offer.model_dump(mode="json", exclude_unset=True) for offer in offers_of(document)]
+    assert offers_of(document | {"offers": read_offers(write_offers(plain, kind))}) == offers_of(document)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        AS_ROWS.encode(),
+        AS_ROWS.encode("utf-16"),
+        b"\xef\xbb\xbf" + AS_ROWS.encode(),
+    ],
+    ids=["tabs", "utf-16", "byte order mark"],
+)
+def test_a_pasted_table_with_an_offer_in_each_row_is_read(content: bytes) -> None:
+    disk, flash = read_offers(content)
+    assert disk == {
+        "name": "disk",
+        "storage": {"profile": {"write_bytes_per_second": "40 GB/s", "read_bytes_per_second": "60 GB/s"}},
+        "capacity_bytes": "1 PB",
+        "power_kilowatts": "25",
+        "prices": [{"per": "offer", "every": "once", "life_seconds": "5y", "amount": "$450,000"}],
+    }
+    assert "power_kilowatts" not in flash
+
+
+def test_semicolons_separate_where_a_label_holds_commas() -> None:
+    (disk,) = read_offers(b'offer;disk\nwrite bandwidth;40 GB/s\n"price per terabyte, month";20\n')
+    assert disk["prices"] == [{"per": "terabyte", "every": "month", "amount": "20"}]
+
+
+def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
+    asked = REFERENCE_DECISION | {"offers": read_offers(AS_ROWS.encode())}
+    report = DECIDE.answer(asked)
+    assert report.refused_offers == []
+    bought = {offer.name: offer.ledger[0].amount for offer in report.offers}
+    assert bought == {"disk": 450_000, "flash": 1_500_000}
+    euros = AS_ROWS.replace("1,500,000", "€1,500,000")
+    with pytest.raises(InvalidInput, match="in the currency of the other prices, USD"):
+        DECIDE.answer(REFERENCE_DECISION | {"offers": read_offers(euros.encode())})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("offer,disk\nwrite bandwidth,40 GB/s\nwarranty,5y\n", "warranty is no rate, capacity or price of an offer"),
+        ("offer,disk\ncapacity,1 PB\ncapacity_bytes,2 PB\n", "capacity_bytes stands twice for disk"),
+        (f"offer,disk\ncapacity,1 PB\nstorage{'.a' * 9000},1\n", "is no rate, capacity or price of an offer"),
+        ("a,b\nc,d\n", "no row and no column of rates or prices"),
+        ("", "no row and no column of rates or prices"),
+        ("offer|disk\nwrite bandwidth|40 GB/s\n", "no row and no column of rates or prices"),
+        ("offer,disk\nwrite bandwidth\xe9,1", "is neither text nor xlsx"),
+    ],
+)
+def test_a_row_of_no_meaning_is_refused_in_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read_offers(text.encode("latin-1"))
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_no_name_runs_as_a_formula_and_it_comes_back(kind: str) -> None:
+    require_openpyxl(kind)
+    offer = REFERENCE_DECISION["offers"][0] | {"name": '=HYPERLINK("http://example.org")'}
+    table = write_offers([offer], kind)
+    assert [each["name"] for each in read_offers(table)] == [offer["name"]]
+    if kind == "csv":
+        assert "'=HYPERLINK" in table.decode()
+    else:
+        openpyxl = pytest.importorskip("openpyxl")
+        assert openpyxl.load_workbook(io.BytesIO(table)).active["B1"].data_type == "s"
+
+
+def test_a_file_that_unpacks_to_much_is_refused_before_it_is_unpacked() -> None:
+    pytest.importorskip("openpyxl")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", bytes(30_000_000))
+    with pytest.raises(InvalidInput, match="unpacks to more than 5 MB"):
+        read_offers(packed.getvalue())
