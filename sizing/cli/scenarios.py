@@ -151,13 +151,15 @@ def scenario_document(
 def is_config_file(path: Path) -> bool:
     """Tell whether a file that is given as a scenario is the config file of a training.
 
-    A file whose blocks are all those of a scenario is one, whatever else it looks like.
+    A file whose blocks are all those of a scenario is one, whatever else it looks like. No scenario is TOML.
     """
+    if path.suffix == ".toml":
+        return True
     try:
         if set(read_document(path)) <= set(Scenario.model_fields):
             return False
     except UnreadableFile:
-        pass  # TOML and scripts are no scenarios
+        pass  # scripts are no scenarios
     with loading():
         from sizing.cli.config_file_reading import holds_config  # noqa: PLC0415 - a scenario needs no importer
     return holds_config(path)

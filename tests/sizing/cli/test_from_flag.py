@@ -56,6 +56,8 @@ def test_a_config_file_given_as_the_scenario_is_read_as_one(files: Path) -> None
     )
     (files / "typing_error.yaml").write_text("model: {preset: gpt2}\nstorrage: {}\n")
     assert "did you mean storage" in ckpt_size("typing_error.yaml", cwd=files).stderr
+    (files / "other.toml").write_text("[training]\nsteps = 1\n")
+    assert "other.toml has the settings of no training that is known" in ckpt_size("other.toml", cwd=files).stderr
 
 
 def test_what_is_missing_is_asked_for_by_its_flag(files: Path) -> None:
