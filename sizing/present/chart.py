@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sizing.printed_numbers import CURRENCY_SIGNS
+
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 Spec = dict[str, Any]
@@ -164,3 +166,10 @@ CONFIG: dict[str, Any] = {
     },
 }
 """The Vega-Lite config of every chart."""
+
+
+def money_axis(currency: str) -> Spec:
+    """Write amounts of money on an axis as budgets do: $1bn, not 1G."""
+    figure = "replace(replace(format(datum.value, '~s'), 'G', 'bn'), 'M', 'm')"
+    sign = CURRENCY_SIGNS.get(currency.upper(), "")
+    return {"format": "~s", "labelExpr": f"'{sign}' + {figure}" if sign else figure}

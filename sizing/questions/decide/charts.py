@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sizing.present.capacity import capacity_chart
-from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, series
-from sizing.printed_numbers import CURRENCY_SIGNS
+from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, money_axis, series
 from sizing.questions.decide.report import DecisionReport
 from sizing.units import BYTES_PER_GIGABYTE, rate_text
 
@@ -25,13 +24,6 @@ def decision_chart(report: DecisionReport) -> Chart:
 def decision_charts(report: DecisionReport) -> list[Chart]:
     """Draw the charts of a decision one by one, as a page has them."""
     return [chart(title, rows=[], **view) for title, view in _draw_views(report).items()]
-
-
-def money_axis(currency: str) -> Spec:
-    """Write amounts of money on an axis as budgets do: $1bn, not 1G."""
-    figure = "replace(replace(format(datum.value, '~s'), 'G', 'bn'), 'M', 'm')"
-    sign = CURRENCY_SIGNS.get(currency.upper(), "")
-    return {"format": "~s", "labelExpr": f"'{sign}' + {figure}" if sign else figure}
 
 
 def _draw_views(report: DecisionReport) -> dict[str, Spec]:
