@@ -15,7 +15,8 @@ from sizing.present.catalogs import CATALOGS
 from sizing.present.document import Document
 from sizing.present.markdown import markdown_of
 from sizing.printed_numbers import validate_as_printed
-from sizing.questions.question import Progress, Question
+from sizing.questions.chunks import Progress
+from sizing.questions.question import Question
 from sizing.questions.registry import QUESTIONS, QuestionEntry
 
 DETAIL = "detail"

@@ -32,15 +32,14 @@ from sizing.errors import InvalidInput
 from sizing.offer_tables import TABLE_KINDS, read_offers, write_offers
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
+from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.question import (
     CsvTable,
     Option,
-    Progress,
     Question,
     RequestFiles,
     ScenarioFlags,
     TerminalStyle,
-    ignore_progress,
 )
 from sizing.questions.registry import QUESTIONS
 from sizing.report import find_layout

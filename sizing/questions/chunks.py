@@ -6,15 +6,18 @@ whichever order, gets the same bytes, so that chunks may be computed twice, else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-RequestT = TypeVar("RequestT", bound=BaseModel)
-PartT = TypeVar("PartT", bound=BaseModel)
-ReportT = TypeVar("ReportT", bound=BaseModel)
+Progress = Callable[[float], None]
+"""Hears which fraction of the work is done."""
+
+
+def ignore_progress(_fraction: float) -> None:
+    """Ignore progress that nobody waits for."""
 
 
 class ItemRange(NamedTuple):
@@ -24,20 +27,56 @@ class ItemRange(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chunking(Generic[RequestT, PartT, ReportT]):
-    """How the requests of a question are cut and merged.
+PartT = TypeVar("PartT", bound=BaseModel)
+ReportT_co = TypeVar("ReportT_co", bound=BaseModel, covariant=True)
 
-    Both `cut` and `compute` depend on the request alone: neither on the number of workers nor on what came before.
+
+class ChunkedWork(Protocol[PartT, ReportT_co]):
+    """What a request asks for, cut into chunks. A process makes it once of the request, for all that it computes.
+
+    Its methods depend on the request alone: neither on the number of workers nor on what was computed before.
     """
 
-    part: type[PartT]
-    """What a chunk results in; its JSON is what processes send and databases keep."""
-    cut: Callable[[RequestT], Sequence[ItemRange]]
-    """The ranges, in order, of 1 to 30 s of work each; one range where the request needs no cutting.
+    @property
+    def part(self) -> type[PartT]:
+        """What a chunk results in; its JSON is what processes send and databases keep."""
 
-    Raises InvalidInput where the request has no answer."""
-    compute: Callable[[RequestT, ItemRange], PartT]
-    """Computes the part of a range. Raises InvalidInput where the request has no answer."""
-    merge: Callable[[RequestT, Iterable[PartT]], ReportT]
-    """Makes the report of the parts, in the order of their ranges. Raises InvalidInput where there is no answer."""
+    @property
+    def chunks(self) -> Sequence[ItemRange]:
+        """The ranges, in order, of 1 to 30 s of work each; one range where the request needs no cutting."""
+
+    def compute(self, items: ItemRange, progress: Progress) -> PartT:
+        """Compute the part of a range. `progress` hears the fraction of it that is done."""
+
+    def merge(self, parts: Iterable[PartT]) -> ReportT_co:
+        """Make the report of the parts, in the order of their ranges. Raises InvalidInput where there is no answer."""
+
+
+Computer = Callable[[ChunkedWork[Any, Any], Progress], Iterable[Any]]
+"""Computes the parts of all chunks, in their order."""
+
+
+def compute_here(work: ChunkedWork[PartT, Any], progress: Progress = ignore_progress) -> Iterator[PartT]:
+    """Compute the parts of all chunks in this process, one after the other."""
+    done, num_items = 0, sum(chunk.stop - chunk.start for chunk in work.chunks)
+    for chunk in work.chunks:
+        size = chunk.stop - chunk.start
+
+        def hear(fraction: float, before: int = done, size: int = size) -> None:
+            progress((before + fraction * size) / num_items)
+
+        yield work.compute(chunk, hear)
+        done += size
+
+
+def cut(bounds: Sequence[int], *, max_items: int) -> list[ItemRange]:
+    """Cut the items between the first and the last bound into ranges, at each bound and after `max_items`.
+
+    >>> cut([0, 5, 9], max_items=3)
+    [ItemRange(start=0, stop=3), ItemRange(start=3, stop=5), ItemRange(start=5, stop=8), ItemRange(start=8, stop=9)]
+    """
+    return [
+        ItemRange(start, min(start + max_items, last))
+        for first, last in pairwise(bounds)
+        for start in range(first, last, max_items)
+    ]

@@ -1,7 +1,8 @@
 """A question as an object: all that a front end needs to ask it and to show its answer, in every medium.
 
-A question whose answer is a report in words and charts gives `answer`, `summary` and `charts`. One with more than that,
-such as a document that needs what the report does not hold, gives `ask`, which does the whole of it.
+A question whose answer is a report in words and charts gives `answer`, or `work` where other processes may do it, with
+`summary` and `charts`. One with more than that, such as a document that needs what the report does not hold, gives
+`ask`, which does the whole of it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,11 @@ from sizing.present.document import Briefing, Document, titled_document
 from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.present.rows import Summary
 from sizing.printed_numbers import validate_as_printed
+from sizing.questions.chunks import ChunkedWork, Computer, Progress, compute_here, ignore_progress
 from sizing.scenario import Scenario
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
 ReportT = TypeVar("ReportT", bound=BaseModel)
-
-Progress = Callable[[float], None]
-"""Hears which fraction of the work is done."""
-
-
-def ignore_progress(_fraction: float) -> None:
-    """Ignore progress that nobody waits for."""
 
 
 class CsvTable(NamedTuple):
@@ -165,6 +160,8 @@ class Question(Generic[RequestT, ReportT]):
     route: RestRoute
 
     answer: Callable[[RequestT, Progress], ReportT] | None = None
+    work: Callable[[RequestT], ChunkedWork[Any, ReportT]] | None = None
+    """Makes the chunks of a heavy question, in place of `answer`. Raises InvalidInput where the request has none."""
     summary: Callable[[ReportT], Summary] | None = None
     charts: Callable[[ReportT], Sequence[Spec]] | None = None
     briefing: Callable[[ReportT], Briefing] | None = None
@@ -222,12 +219,17 @@ class Question(Generic[RequestT, ReportT]):
         """Parse a document as a request. Raises InvalidInput with one problem for each field that breaks a rule."""
         return validate_as_printed(self.request, document)
 
-    def answer_request(self, request: RequestT, progress: Progress = ignore_progress) -> Answer[ReportT]:
-        """Answer a request. Raises InvalidInput where it has no answer."""
+    def answer_request(
+        self, request: RequestT, progress: Progress = ignore_progress, computer: Computer = compute_here
+    ) -> Answer[ReportT]:
+        """Answer a request; `computer` computes its chunks. Raises InvalidInput where it has no answer."""
         if self.ask is not None:
             return self.ask(request, progress)
+        if self.work is not None:
+            work = self.work(request)
+            return self.present(request, work.merge(computer(work, progress)))
         if self.answer is None:
-            raise TypeError(f"the question {self.title} has neither `answer` nor `ask`")
+            raise TypeError(f"the question {self.title} has neither `answer` nor `work` nor `ask`")
         return self.present(request, self.answer(request, progress))
 
     def present(self, request: RequestT, report: ReportT) -> Answer[ReportT]:

@@ -1,6 +1,6 @@
 """A block of the report whose numbers may be arrays: one answer and a sweep fill the same fields.
 
-A sweep shows any figure of the report by its dotted path, for up to ten million rows. So a block is made of arrays too,
+A sweep shows any figure of the report by its dotted path, block by block. So a block is made of arrays too,
 which pydantic cannot validate; records of arrays beside the blocks would state each of their fields twice. What blocks
 are made of, such as `write.SaveTimes` and `tiers.TierLevel`, has types for both.
 """

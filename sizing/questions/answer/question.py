@@ -10,7 +10,8 @@ from sizing.present.sliders import list_sliders
 from sizing.questions.answer.charts import report_charts
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.answer.words import assumptions_made, inputs, sections
-from sizing.questions.question import Answer, Check, Progress, Question, RestRoute, ScenarioFlags, TerminalStyle
+from sizing.questions.chunks import Progress
+from sizing.questions.question import Answer, Check, Question, RestRoute, ScenarioFlags, TerminalStyle
 from sizing.report import ScenarioWithLayout, SizingReport, find_layout
 from sizing.scenario import FIRST_SCENARIO, REFERENCE_SCENARIO, Scenario
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from sizing.errors import InvalidInput
+from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
 from sizing.questions.cluster.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
 from sizing.questions.cluster.contention import (
@@ -23,7 +24,6 @@ from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFig
 from sizing.questions.cluster.request import ClusterScenario
 from sizing.questions.cluster.restore_storms import find_restore_storms
 from sizing.questions.cluster.simulation import find_busiest_day, measure_stalls, measure_use, simulate
-from sizing.questions.question import Progress, ignore_progress
 from sizing.report import SizingReport
 from sizing.run.checkpoint import ARCHIVE, MAIN, NODE_KINDS
 from sizing.run.interval import NOTABLE_GOODPUT_LOSS

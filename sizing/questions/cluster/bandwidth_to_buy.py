@@ -9,10 +9,10 @@ from functools import partial
 
 import numpy as np
 
+from sizing.questions.chunks import Progress
 from sizing.questions.cluster.load import JobLoad
 from sizing.questions.cluster.restore_storms import back_seconds
 from sizing.questions.cluster.simulation import simulate
-from sizing.questions.question import Progress
 from sizing.units import MAX_BYTES
 
 P99 = 0.99
@@ -44,7 +44,7 @@ def write_bytes_per_second_for_p99(
     Source: bisection, of what `simulation.simulate` shows.
 
     >>> from sizing.questions.cluster.request import ClusterScenario
-    >>> from sizing.questions.question import ignore_progress
+    >>> from sizing.questions.chunks import ignore_progress
     >>> from sizing.questions.cluster.load import compute_job_loads
     >>> jobs = [{"name": "8B", "scenario": {"model": {"preset": "llama-3.1-8b"}}}]
     >>> storage = {"profile": {"write_bytes_per_second": 1e9}}

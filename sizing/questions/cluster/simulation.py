@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
+from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth, Sharer
 from sizing.questions.cluster.job import GroupRecord, JobProcess, SimulationRecord
 from sizing.questions.cluster.load import JobLoad, TransferLoad
 from sizing.questions.cluster.report import PERCENTILES, LoadInterval, SimulatedStalls, SimulatedUse
-from sizing.questions.question import Progress, ignore_progress
 from sizing.units import SECONDS_PER_DAY
 
 _PROGRESS_STEPS = 200

@@ -10,13 +10,13 @@ from typing import Any
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
+from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.headroom import MAX_HEADROOM_FRACTION
 from sizing.questions.layouts.memory_savings import offload_least, offload_text, recompute_fewest_layers
 from sizing.questions.layouts.objectives import OF_MEMORY_AND_TIME, make_sort_key
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemory, NearlyFitting
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
 from sizing.questions.layouts.search import Search, SizedCandidate, Tally
-from sizing.questions.question import Progress, ignore_progress
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.search import CannotRun
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text

@@ -7,11 +7,12 @@ from sizing.present.document import titled_document
 from sizing.present.grids import rank_classes_grid
 from sizing.present.rows import Summary
 from sizing.present.size import checkpoint_section
+from sizing.questions.chunks import Progress
 from sizing.questions.manifest.answer import answer_manifest, list_every_file
 from sizing.questions.manifest.report import ManifestReport
 from sizing.questions.manifest.request import REFERENCE_MANIFEST, ManifestRequest
 from sizing.questions.manifest.words import manifest_summary
-from sizing.questions.question import Answer, CsvTable, Progress, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import Answer, CsvTable, Question, RestRoute, ScenarioFlags
 from sizing.report import find_layout
 from sizing.sized_layout import every_file_of
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sizing.present.rows import Summary
-from sizing.questions.question import Option, Progress, Question, RestRoute, ScenarioFlags, TerminalStyle
+from sizing.questions.chunks import Progress
+from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags, TerminalStyle
 from sizing.questions.simulate.charts import simulation_chart
 from sizing.questions.simulate.request import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.questions.simulate.words import goodput_bars, simulation_summary

@@ -1,22 +1,35 @@
-"""Answer of a sweep: its rows, block by block, and its Pareto front."""
+"""Answer of a sweep: its rows, chunk by chunk, and its Pareto front."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.layout.degrees import degrees_text
-from sizing.questions.question import Progress, ignore_progress
-from sizing.questions.sweep.axes import RUN_BLOCKS, RowBlock, combine_axes, count_rows, find_axes
+from sizing.questions.chunks import ItemRange, Progress, ignore_progress
+from sizing.questions.question import CsvTable
+from sizing.questions.sweep.axes import RUN_BLOCKS, RowBlock, Rows, find_axes
 from sizing.questions.sweep.figures import OBJECTIVES, ObjectiveName, figure
 from sizing.questions.sweep.report import RefusedRows, SweepReport
 from sizing.questions.sweep.request import SweepRequest, check_names
-from sizing.questions.sweep.table import Column, Table, cells, column, num_rows, pareto_front, stack_tables, take_rows
+from sizing.questions.sweep.table import (
+    Column,
+    Table,
+    cells,
+    column,
+    column_of_cells,
+    num_rows,
+    pareto_front,
+    stack_tables,
+    take_rows,
+)
 from sizing.report import find_layout
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
@@ -24,6 +37,7 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario, open_degrees, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.storage.storage import resolve_storage
+from sizing.strict_model import StrictModel
 
 MAX_REPORTED_ROWS = 200_000
 """About 270 bytes each as JSON: 54 MB, which clients still read. The front of more rows is small."""
@@ -35,51 +49,110 @@ _LAYOUT = "parallelism"
 """The column of the layouts that were chosen, in words."""
 
 
+class _LaidOut(NamedTuple):
+    """A scenario in the best layout, and what was assumed to choose that."""
+
+    scenario: Scenario
+    judged_by: Sequence[str]
+
+
+class SweepPart(StrictModel):
+    """Rows of a chunk that have an answer, by column, and the scenarios that have none."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+    columns: dict[str, list[Any]] = Field(description="Values of each column. Null when unknown.")
+    refused: list[RefusedRows] = Field(description="Scenarios without an answer, and why.")
+    layout_judged_by: list[str] = Field(description="What was assumed to choose the layouts of the rows.")
+
+    @property
+    def table(self) -> Table:
+        """The rows, as they were computed."""
+        return {name: column_of_cells(values) for name, values in self.columns.items()}
+
+
 class Sweep:
-    """A sweep whose rows come block by block, as tables; `refused` fills with the scenarios that have no answer.
+    """A sweep as chunks of rows, or as tables, block by block.
 
     Raises InvalidInput where the request asks for too much, before any work is done.
     """
 
+    part = SweepPart
+
     def __init__(self, request: SweepRequest) -> None:
+        check_names(request)
         self.request = request
         self.axes = find_axes(request.scenario)
-        self.num_rows = count_rows(self.axes, request.combine)
-        self.refused: list[RefusedRows] = []
-        self._blocks = combine_axes(self.axes, request.combine)
+        self.rows = Rows(self.axes, request.combine)
+        self.chunks = self.rows.chunks
+        self.num_rows = self.rows.num_rows
         self._document = with_fields(request.scenario, {axis.path: None for axis in self.axes})
         self._workload: dict[tuple[str, object], CheckpointWorkload] = {}
-        self._layouts: dict[str, Scenario] = {}
-        self._judged_by: list[str] = []
+        self._layouts: dict[str, _LaidOut] = {}
         self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
 
-    def tables(self, progress: Progress = ignore_progress) -> Iterator[Table]:
-        """The rows that have an answer: a column for each field that varies, each figure and each objective."""
-        done = 0
-        for block in self._blocks:
+    def compute(self, items: ItemRange, progress: Progress = ignore_progress) -> SweepPart:
+        """Compute the rows of a range, or those of them that are on its front where the request keeps no others."""
+        refused: list[RefusedRows] = []
+        tables: list[Table] = []
+        for table in self.tables(items, refused, progress):
+            _keep(tables, table, self.request)
+        judged_by = dict.fromkeys(each for laid_out in self._layouts.values() for each in laid_out.judged_by)
+        columns = {name: cells(values) for name, values in stack_tables(tables).items()}
+        return SweepPart(columns=columns, refused=refused, layout_judged_by=list(judged_by))
+
+    def merge(self, parts: Iterable[SweepPart]) -> SweepReport:
+        """Report the rows of all parts, and the places of the front among them."""
+        refused: list[RefusedRows] = []
+        tables: list[Table] = []
+        judged_by: list[str] = []
+        num_refused = 0
+        for part in parts:
+            num_refused += sum(each.num_rows for each in part.refused)
+            refused += part.refused[: _MAX_REFUSALS - len(refused)]
+            judged_by += part.layout_judged_by
+            if part.columns:
+                _keep(tables, part.table, self.request)
+        if num_refused == self.num_rows:
+            raise _no_answer(refused)
+        table, objectives = stack_tables(tables), self.request.objectives
+        unknown = [
+            f"The objective {name} is unknown in every row, so the front is empty. Give the fields that it needs"
+            for name in objectives
+            if num_rows(table) == 0 or np.isnan(table[f"{_OBJECTIVE}{name}"].astype(np.float64)).all()
+        ]
+        shown = shown_columns(table)
+        return SweepReport(
+            columns=list(shown),
+            rows=[list(row) for row in zip(*map(cells, shown.values()), strict=True)],
+            front=_find_front(table, objectives).tolist() if objectives and table else None,
+            objectives=list(objectives),
+            num_rows=self.num_rows,
+            num_refused_rows=num_refused,
+            refused=refused,
+            warnings=[*self._layout_warnings(judged_by), *unknown],
+        )
+
+    def tables(
+        self, items: ItemRange, refused: list[RefusedRows], progress: Progress = ignore_progress
+    ) -> Iterator[Table]:
+        """The rows of a range that have an answer: a column for each field that varies, each figure and each objective.
+
+        `refused` fills with the scenarios that have none.
+        """
+        done, num_items = 0, items.stop - items.start
+        for block in self.rows.blocks(items):
             try:
                 yield self._answer_block(block)
             except InvalidInput as error:
-                self.refused.append(RefusedRows(fields=block.fixed, num_rows=block.num_rows, problem=str(error)))
+                refused.append(RefusedRows(fields=block.fixed, num_rows=block.num_rows, problem=str(error)))
             done += block.num_rows
-            progress(done / self.num_rows)
+            progress(done / num_items)
 
-    @property
-    def layout_warnings(self) -> list[str]:
-        """What was assumed to choose the layouts of the rows that have come, each once."""
+    def _layout_warnings(self, judged_by: Sequence[str]) -> list[str]:
+        """What was assumed to choose the layouts of the rows, each once."""
         chosen = [f"Assumed: the best layout that fits each row's GPUs, as column {_LAYOUT} says"]
-        return [*chosen, *dict.fromkeys(self._judged_by)] if self._leaves_layout_open else []
-
-    @property
-    def num_refused_rows(self) -> int:
-        """How many rows have no answer, of those that have come."""
-        return sum(refused.num_rows for refused in self.refused)
-
-    def require_some_answer(self) -> None:
-        """Raise InvalidInput, with the first reason, where no row has an answer."""
-        if self.num_refused_rows == self.num_rows:
-            remedy = self.refused[0].problem.rstrip(".")
-            raise InvalidInput.of("the sweep", "has no row with an answer", value=None, remedy=remedy)
+        return [*chosen, *dict.fromkeys(judged_by)] if self._leaves_layout_open else []
 
     def _answer_block(self, block: RowBlock) -> Table:
         first = {path: values[0].item() for path, values in block.arrays.items()}
@@ -106,9 +179,8 @@ class Sweep:
         text = json.dumps(deciding, sort_keys=True, default=str)
         if text not in self._layouts:
             best = find_layout(deciding)
-            self._layouts[text] = best.scenario
-            self._judged_by += best.judged_by
-        found = self._layouts[text]
+            self._layouts[text] = _LaidOut(best.scenario, best.judged_by)
+        found = self._layouts[text].scenario
         return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
 
     def _find_workload(self, scenario: Scenario) -> CheckpointWorkload:
@@ -120,13 +192,11 @@ class Sweep:
         return self._workload[layout]
 
 
-def answer_sweep(request: SweepRequest, progress: Progress = ignore_progress) -> SweepReport:
-    """Answer a SweepRequest.
+def sweep_to_report(request: SweepRequest) -> Sweep:
+    """Make the work of a request whose answer is a report.
 
-    Raises InvalidInput where no row has an answer, or there are more than 10,000,000 rows, or more than 200,000 to be
-    reported.
+    Raises InvalidInput where there are more than 1,000,000,000 rows, or more than 200,000 to be reported.
     """
-    check_names(request)
     sweep = Sweep(request)
     if request.rows == "all" and sweep.num_rows > MAX_REPORTED_ROWS:
         raise InvalidInput.of(
@@ -135,24 +205,7 @@ def answer_sweep(request: SweepRequest, progress: Progress = ignore_progress) ->
             value=f"{sweep.num_rows:,} rows",
             remedy="ask for the front alone, or for CSV on the command line",
         )
-    table, front = _collect_rows(sweep, progress)
-    unknown = [
-        f"The objective {name} is unknown in every row, so the front is empty. Give the fields that it needs"
-        for name in request.objectives
-        if num_rows(table) == 0 or np.isnan(table[f"{_OBJECTIVE}{name}"].astype(np.float64)).all()
-    ]
-    sweep.require_some_answer()
-    shown = shown_columns(table)
-    return SweepReport(
-        columns=list(shown),
-        rows=[list(row) for row in zip(*map(cells, shown.values()), strict=True)],
-        front=front,
-        objectives=list(request.objectives),
-        num_rows=sweep.num_rows,
-        num_refused_rows=sweep.num_refused_rows,
-        refused=sweep.refused[:_MAX_REFUSALS],
-        warnings=[*sweep.layout_warnings, *unknown],
-    )
+    return sweep
 
 
 def shown_columns(table: Table) -> Table:
@@ -160,18 +213,33 @@ def shown_columns(table: Table) -> Table:
     return {name: values for name, values in table.items() if not name.startswith(_OBJECTIVE)}
 
 
-def _collect_rows(sweep: Sweep, progress: Progress) -> tuple[Table, list[int] | None]:
-    """Collect all rows, or those of the front alone, and the places of the front among them."""
-    objectives = sweep.request.objectives
-    tables: list[Table] = []
-    for table in sweep.tables(progress):
-        if sweep.request.rows == "front":
-            together = stack_tables([*tables, take_rows(table, _find_front(table, objectives))])
-            tables = [take_rows(together, _find_front(together, objectives))]
-        else:
-            tables.append(table)
-    rows = stack_tables(tables)
-    return rows, _find_front(rows, objectives).tolist() if objectives and rows else None
+def stream_sweep(request: SweepRequest) -> CsvTable | None:
+    """Stream every row, computed while it is read; None for a front. Raises InvalidInput where no row has an answer."""
+    if request.rows == "front":
+        return None
+    refused: list[RefusedRows] = []
+    sweep = Sweep(request)
+    tables = map(shown_columns, sweep.tables(ItemRange(0, sweep.num_rows), refused))
+    first = next(tables, None)
+    if first is None:
+        raise _no_answer(refused)
+    rows = (row for table in chain([first], tables) for row in zip(*map(cells, table.values()), strict=True))
+    omissions = (f"no answer for {each.num_rows:,} rows: {each.problem}" for each in refused)
+    return CsvTable(list(first), rows, lambda: omissions)
+
+
+def _no_answer(refused: Sequence[RefusedRows]) -> InvalidInput:
+    remedy = refused[0].problem.rstrip(".")
+    return InvalidInput.of("the sweep", "has no row with an answer", value=None, remedy=remedy)
+
+
+def _keep(kept: list[Table], table: Table, request: SweepRequest) -> None:
+    """Keep a table behind others: all of its rows, or of all together those of the front."""
+    if request.rows == "all":
+        kept.append(table)
+        return
+    together = stack_tables([*kept, take_rows(table, _find_front(table, request.objectives))])
+    kept[:] = [take_rows(together, _find_front(together, request.objectives))]
 
 
 def _find_front(table: Mapping[str, Column], objectives: Sequence[ObjectiveName]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from sizing.errors import InvalidInput, explain, holds_list, model_in
+from sizing.questions.chunks import ItemRange, cut
 from sizing.questions.sweep.request import Combination
 from sizing.questions.sweep.table import Column
 from sizing.scenario import Scenario
@@ -128,13 +130,17 @@ def _spread_range(path: str, value: dict[str, Any], field: FieldInfo) -> list[An
     return ends
 
 
-MAX_ROWS = 10_000_000
-"""Max rows: some seconds of one core for arrays alone; as CSV it is about two gigabytes."""
+MAX_ROWS = 1_000_000_000
+"""Max rows: a quarter of an hour of one core for arrays alone. Only the front of so many is ever kept."""
 MAX_SCENARIOS = 20_000
 """Scenarios that differ in more than numbers of storage, run and failures, each of which is parsed and laid out."""
 
 _ROWS_PER_BLOCK = 8_192
 """Arrays of 64 KiB stay in a core's cache; smaller blocks pay more for Python, larger ones for memory."""
+_ROWS_PER_CHUNK = 256 * _ROWS_PER_BLOCK
+"""Two million rows of one scenario are 1 to 5 s of work."""
+_SCENARIOS_PER_CHUNK = 256
+"""Scenarios of a few milliseconds each; where each has its layout searched, 20 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,41 +178,60 @@ def count_rows(axes: Sequence[Axis], combine: Combination) -> int:
     return total
 
 
-def combine_axes(axes: Sequence[Axis], combine: Combination) -> Iterator[RowBlock]:
-    """Combine axes to blocks of rows: fields that change the scenario vary slowest, of the others the last fastest.
+class Rows:
+    """The rows that axes combine to: fields that change the scenario vary slowest, of the others the last fastest.
 
-    Raises InvalidInput for more than 20,000 scenarios.
+    Raises InvalidInput as `count_rows`, and for more than 20,000 scenarios.
     """
-    fixed = [axis for axis in axes if not axis.is_array]
-    arrays = [axis for axis in axes if axis.is_array]
-    return _zip_axes(fixed, arrays) if combine == "zip" else _multiply_axes(fixed, arrays)
 
+    def __init__(self, axes: Sequence[Axis], combine: Combination) -> None:
+        self._is_zip = combine == "zip"
+        self._fixed = [axis for axis in axes if not axis.is_array]
+        self._arrays = {axis.path: np.array(axis.values, dtype=np.float64) for axis in axes if axis.is_array}
+        self.num_rows = count_rows(axes, combine)
+        self._shape = tuple(len(values) for values in self._arrays.values())
+        num_alike = math.prod(self._shape)
+        _check_num_scenarios(1 if self._is_zip else self.num_rows // num_alike)
+        self._firsts = self._changes() if self._is_zip else range(0, self.num_rows, num_alike)
+        """The first row of each scenario."""
+        _check_num_scenarios(len(self._firsts))
 
-def _multiply_axes(fixed: Sequence[Axis], arrays: Sequence[Axis]) -> Iterator[RowBlock]:
-    _check_num_scenarios(math.prod(len(axis.values) for axis in fixed))
-    columns = [np.array(axis.values, dtype=np.float64) for axis in arrays]
-    shape = tuple(len(values) for values in columns)
-    num_rows = math.prod(shape)
-    for values in itertools.product(*(axis.values for axis in fixed)):
-        common = dict(zip((axis.path for axis in fixed), values, strict=True))
-        for start in range(0, num_rows, _ROWS_PER_BLOCK):
-            rows = np.arange(start, min(start + _ROWS_PER_BLOCK, num_rows))
-            places = np.unravel_index(rows, shape) if shape else ()
-            taken = {axis.path: column[at] for axis, column, at in zip(arrays, columns, places, strict=True)}
-            yield RowBlock(common, taken, len(rows))
+    @property
+    def chunks(self) -> list[ItemRange]:
+        """Ranges of rows, of some seconds of work each."""
+        return cut([*self._firsts[::_SCENARIOS_PER_CHUNK], self.num_rows], max_items=_ROWS_PER_CHUNK)
 
+    def blocks(self, rows: ItemRange) -> Iterator[RowBlock]:
+        """The rows of a range, in blocks of one scenario each."""
+        scenario = bisect_right(self._firsts, rows.start) - 1
+        for first, last in itertools.pairwise([*self._firsts[scenario:], self.num_rows]):
+            if first >= rows.stop:
+                return
+            common = self._fixed_values(first, scenario)
+            for start, stop in cut([max(first, rows.start), min(last, rows.stop)], max_items=_ROWS_PER_BLOCK):
+                yield RowBlock(common, self._array_values(start, stop, first=first), stop - start)
+            scenario += 1
 
-def _zip_axes(fixed: Sequence[Axis], arrays: Sequence[Axis]) -> Iterator[RowBlock]:
-    columns = {axis.path: np.array(axis.values, dtype=np.float64) for axis in arrays}
-    num_rows = len((*fixed, *arrays)[0].values)
-    combined = [tuple(axis.values[row] for axis in fixed) for row in range(num_rows)]
-    changes = [row for row in range(1, num_rows) if combined[row] != combined[row - 1]]
-    _check_num_scenarios(len(changes) + 1)
-    for first, last in itertools.pairwise([0, *changes, num_rows]):
-        common = dict(zip((axis.path for axis in fixed), combined[first], strict=True))
-        for start in range(first, last, _ROWS_PER_BLOCK):
-            rows = slice(start, min(start + _ROWS_PER_BLOCK, last))
-            yield RowBlock(common, {path: values[rows] for path, values in columns.items()}, rows.stop - rows.start)
+    def _changes(self) -> list[int]:
+        """The rows of a zip at which another scenario begins."""
+        values = [axis.values for axis in self._fixed]
+        changes = (row for row in range(1, self.num_rows) if any(each[row] != each[row - 1] for each in values))
+        return [0, *changes]
+
+    def _fixed_values(self, row: int, scenario: int) -> dict[str, Any]:
+        """The values of the scenario that begins at a row."""
+        lengths = tuple(len(axis.values) for axis in self._fixed)
+        if self._is_zip or not lengths:
+            return {axis.path: axis.values[row] for axis in self._fixed}
+        places = np.unravel_index(scenario, lengths)
+        return {axis.path: axis.values[int(place)] for axis, place in zip(self._fixed, places, strict=True)}
+
+    def _array_values(self, start: int, stop: int, *, first: int) -> dict[str, Column]:
+        """The values of rows of the scenario that begins at row `first`."""
+        if self._is_zip or not self._shape:
+            return {path: values[start:stop] for path, values in self._arrays.items()}
+        places = np.unravel_index(np.arange(start, stop) - first, self._shape)
+        return {path: values[at] for (path, values), at in zip(self._arrays.items(), places, strict=True)}
 
 
 def _check_num_scenarios(num_scenarios: int) -> None:

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from sizing.questions.question import CsvTable, Option, Question, RestRoute, ScenarioFlags
-from sizing.questions.sweep.answer import Sweep, answer_sweep, shown_columns
+from sizing.questions.sweep.answer import stream_sweep, sweep_to_report
 from sizing.questions.sweep.charts import sweep_chart
 from sizing.questions.sweep.figures import OBJECTIVES
 from sizing.questions.sweep.report import SweepReport
-from sizing.questions.sweep.request import REFERENCE_SWEEP, SweepRequest, check_names
-from sizing.questions.sweep.table import cells
+from sizing.questions.sweep.request import REFERENCE_SWEEP, SweepRequest
 from sizing.questions.sweep.words import sweep_summary
-
-
-def _stream(request: SweepRequest) -> CsvTable | None:
-    """Stream every row, computed while it is read; None for a front. Raises InvalidInput where no row has an answer."""
-    check_names(request)
-    if request.rows == "front":
-        return None
-    sweep = Sweep(request)
-    tables = map(shown_columns, sweep.tables())
-    first = next(tables, None)
-    sweep.require_some_answer()
-    rows = (
-        row
-        for table in chain([first] if first else [], tables)
-        for row in zip(*map(cells, table.values()), strict=True)
-    )
-    omissions = (f"no answer for {each.num_rows:,} rows: {each.problem}" for each in sweep.refused)
-    return CsvTable(list(first or ()), rows, lambda: omissions)
-
 
 QUESTION = Question[SweepRequest, SweepReport](
     title="Sweep of checkpoint storage",
@@ -46,7 +24,7 @@ QUESTION = Question[SweepRequest, SweepReport](
         example="What bandwidth buys in goodput",
         csv="the rows",
     ),
-    answer=answer_sweep,
+    work=sweep_to_report,
     summary=sweep_summary,
     terminal_summary=lambda report, _: sweep_summary(report, all_rows="--csv or --json prints all"),
     charts=lambda report: [sweep_chart(report)] if len(report.objectives) > 1 else [],
@@ -72,7 +50,7 @@ QUESTION = Question[SweepRequest, SweepReport](
     ),
     more_help="On the command line a list is 1,2,4 and a range 20GB/s..1TB/s:10 or, in equal ratios, "
     "20GB/s..1TB/s:10:log.",
-    stream=_stream,
+    stream=stream_sweep,
     csv_help="Print all rows as CSV, as they are computed",
     chart=sweep_chart,
     working="Sweeping",

@@ -58,6 +58,17 @@ def cells(values: Column) -> list[Any]:
     return listed
 
 
+def column_of_cells(values: Sequence[Any]) -> Column:
+    """Make the column that `cells` lists.
+
+    >>> column_of_cells([1, 2]), column_of_cells([1.5, None]), column_of_cells(["zero-1"])
+    (array([1, 2]), array([1.5, nan]), array(['zero-1'], dtype=object))
+    """
+    if any(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)
+    return np.array([np.nan if value is None else value for value in values])
+
+
 def pareto_front(objectives: npt.NDArray[np.float64]) -> npt.NDArray[np.int_]:
     """Find the indices of the rows that no other row beats, of (rows, objectives) where less is better, in their order.
 

@@ -64,7 +64,7 @@ def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ("--model gpt2 --interval 1s..1000s:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
+        ("--model gpt2 --interval 1s..1000s:1000000 --mtbf 1h..9h:1001", "must have at most 1,000,000,000 rows"),
         (
             "--model gpt2 --interval 1h,2h --objective stall --chart x.svg",
             "--objective must name two or more for a chart",

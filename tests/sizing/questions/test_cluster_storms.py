@@ -3,9 +3,9 @@
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.questions.chunks import ignore_progress
 from sizing.questions.cluster.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
 from sizing.questions.cluster.restore_storms import back_seconds, find_restore_storms
-from sizing.questions.question import ignore_progress
 from sizing.questions.registry import CLUSTER
 from tests.sizing.questions.clusters import document, loads_of
 

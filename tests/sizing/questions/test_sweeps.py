@@ -273,7 +273,7 @@ BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}
         ),
         (
             document(checkpoint__interval_seconds=BILLION, storage__profile__files_per_second=BILLION),
-            "the sweep must have at most 10,000,000 rows, got '1,000,000,000,000'",
+            "the sweep must have at most 1,000,000,000 rows, got '1,000,000,000,000'",
         ),
         (document(checkpoint__interval_seconds=BILLION), "rows must be front for more than 200,000 rows"),
         (

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.present.chart import Chart, chart, quantity
 from sizing.present.rows import Grid, Summary
-from sizing.questions.question import Option, Progress, Question, RestRoute, ScenarioFlags
+from sizing.questions.chunks import Progress
+from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 from sizing.units import BytesPerSecond, bytes_text, rate_text, seconds_text
