@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MILLISECONDS_UNTIL_STUCK = 1000 * SECONDS_UNTIL_STUCK
 
 
+MAX_ENTRIES = 6
+
 Visit = Callable[..., "Page"]
 Scheme = Literal["light", "dark"]
 
@@ -65,9 +67,57 @@ def typed(page: Page, field: str, value: str) -> None:
 
 
 def asked_for(page: Page, question: str) -> None:
-    with page.expect_response(lambda response: response.request.method == "POST"):
-        page.click(f"[data-question={question}]")
+    """Ask a question by its entry of the navigation, through its door where that is closed."""
+    entry = page.locator(f"[data-question={question}]")
+    if entry.is_hidden():
+        door = page.locator(".pages > li", has=entry).locator("> a")
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            door.click()
+        answered(page)
+    if entry.get_attribute("aria-current") is None:
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            entry.click()
+        answered(page)
+
+
+def open_tables(page: Page) -> None:
+    page.get_by_text("All figures, as tables").click()
+
+
+def figures(page: Page) -> str:
+    """What the cards of the answer say."""
+    return " ".join(words(cards) for cards in page.locator(".cards").all())
+
+
+TOP_WITHIN_SIGHT = "(element) => element.getBoundingClientRect().top < innerHeight"
+
+
+def test_the_answer_comes_first_with_three_figures_and_its_chart(visit: Visit) -> None:
+    page = visit(width=1440)
+    lead = page.locator(".lead dt")
+    assert lead.all_inner_texts() == ["Lost time", "Best interval", "To buy: write"]
+    page.locator(".lead + figure[data-handle] .drawn.ready").wait_for()  # without scrolling
+    for place in (".verdict", ".lead", ".lead + figure"):
+        assert page.locator(place).evaluate(TOP_WITHIN_SIGHT), place
+    assert page.locator("table").first.is_hidden()
+    open_tables(page)
+    typed(page, "checkpoint.interval_seconds", "30min")
+    assert page.locator(".all-figures table").first.is_visible(), "it stays open"
+
+
+def test_at_most_six_entries_lead_to_all_pages_and_keep_the_scenario(visit: Visit) -> None:
+    page = visit()
+    doors = page.locator(".pages > li > :is(a, button)")
+    assert doors.count() <= MAX_ENTRIES
+    assert [door.inner_text() for door in doors.all() if door.is_visible()] == ["Size", "Compare", "Measure", "Library"]
+    typed(page, "checkpoint.interval_seconds", "30min")
+    page.get_by_role("link", name="Library").click()
+    page.wait_for_url("**/scenarios")
     answered(page)
+    page.get_by_role("link", name="Size", exact=True).click()
+    page.wait_for_url("**/#*")
+    answered(page)
+    assert page.locator("[id='checkpoint.interval_seconds']").input_value() == "30min"
 
 
 def test_a_first_visit_shows_an_answer_and_asks_no_other_host(browser: Browser, service: Service) -> None:
@@ -137,7 +187,8 @@ def test_offers_are_decided_and_kept_as_a_pdf(visit: Visit, tmp_path: Path) -> N
 
 def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:
     page = visit()
-    tables = page.locator("#shown > section table")
+    open_tables(page)
+    tables = page.locator("#shown section > table, #shown section > .wide > table")
     assert tables.count() > 10
     for table in tables.all():
         assert table.get_attribute("aria-label")
@@ -239,6 +290,7 @@ def test_the_verdict_is_spoken_once_to_those_who_do_not_see_it(visit: Visit) -> 
 def test_figures_and_charts_are_whole_on_a_phone(visit: Visit) -> None:
     """Figures stand above what they mean."""
     page = visit(width=390)
+    open_tables(page)
     assert page.get_by_role("row").get_by_role("rowheader", name="fastest restore").count() == 1
     tables = page.locator("table.figures").all()
     assert len(tables) > 5

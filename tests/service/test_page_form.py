@@ -13,7 +13,7 @@ import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, typed
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, figures, open_tables, typed
 from tests.testbed.browser import words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -64,6 +64,7 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
     opened = context.new_page()
     opened.goto(f"{service.address}/")
     answered(opened)
+    open_tables(opened)
     yield opened
     context.close()
     assert [text for text in said if not REFUSED.search(text)] == []
@@ -152,7 +153,7 @@ def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -
 def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     pressed(page, slider(page, INTERVAL), "ArrowLeft")
     assert field(page, INTERVAL).input_value() == "3h" == scenario(page)["checkpoint"]["interval_seconds"]
-    assert "every 3.00 h" in words(page.locator(".cards"))
+    assert "every 3.00 h" in figures(page)
     pressed(page, slider(page, BANDWIDTH), "Home")
     assert scenario(page)["storage"]["profile"]["write_bytes_per_second"] == "1 GB/s"
     typed(page, BANDWIDTH, "101 GB/s")
@@ -262,7 +263,7 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
         answered(page)
     page.mouse.up()
     assert field(page, INTERVAL).input_value() == handle.evaluate(SLID) == "1min"
-    assert "every 60.00 s" in words(page.locator(".cards"))
+    assert "every 60.00 s" in figures(page)
     pressed(page, handle, "PageUp")
     longer = field(page, INTERVAL).input_value()
     assert longer == handle.evaluate(SLID) == "2.5min"
@@ -270,10 +271,10 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
 
 
 def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_file(page: Page) -> None:
-    assert "13.80 TB" in words(page.locator(".cards"))
+    assert "13.80 TB" in figures(page)
     typed(page, "model", "400B")
-    assert "5.600 TB" in words(page.locator(".cards"))
-    assert "13.80 TB" not in words(page.locator(".cards"))
+    assert "5.600 TB" in figures(page)
+    assert "13.80 TB" not in figures(page)
     assert field(page, "checkpoint.observed_bytes").input_value() == ""
     for name in ("llama-3.1-8b", "deepseek-v3"):
         typed(page, "model", name)
@@ -332,7 +333,7 @@ def test_only_the_latest_question_is_answered(page: Page) -> None:
     assert first.request.failure == "net::ERR_ABORTED"
     second.continue_()
     answered(page)
-    assert "every 2.00 h" in words(page.locator(".cards"))
+    assert "every 2.00 h" in figures(page)
 
 
 def test_nothing_moves_by_itself(page: Page) -> None:

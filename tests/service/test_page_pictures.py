@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.pages import FURTHER
 from tests.service.conftest import Service
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered, asked_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -49,9 +49,7 @@ def shown(page: Page, service: Service, view: str) -> None:
     answered(page)
     question = view.removeprefix("sizing-")
     if view.startswith("sizing-") and question != QUESTIONS[0]:
-        with page.expect_response(lambda response: response.request.method == "POST"):
-            page.click(f"[data-question={question}]")
-        answered(page)
+        asked_for(page, question)
     page.wait_for_function(IS_DRAWN)
 
 

@@ -11,9 +11,10 @@ import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
 import * as saving from "./saving.js";
 import { show, showSliders, slider } from "./sliders.js";
-import { remember } from "./state.js";
+import { current, remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 30;
+const MEDIA_TYPES = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
 
 let state = {};
 let reference = {};
@@ -23,7 +24,6 @@ let charts = [];
 let under_way;
 let later;
 
-document.querySelector('.pages a[href="./"]').setAttribute("aria-current", "page");
 remember();
 start().catch(showProblem);
 visitor((action) => action().catch(showProblem)).catch(() => undefined); // a token that does not hold is named where it is entered
@@ -40,7 +40,7 @@ async function start() {
   document.querySelector(".to-form a").addEventListener("click", (event) => goTo(event, "model"));
   saving.offer(() => state.scenario);
   window.addEventListener("hashchange", fromAddress);
-  byId("questions").append(...Object.entries(QUESTIONS).map(([name, { label }]) => tab(name, label)));
+  for (const button of document.querySelectorAll("[data-kind]")) button.addEventListener("click", () => keepAs(button.dataset.kind));
   await fromAddress();
 }
 
@@ -50,8 +50,10 @@ async function fromAddress() {
   change(given ?? reference);
 }
 
-/** The state that an address holds, or that of the saved scenario which it names; and what is said of it. */
+/** The state that an address holds, that of the saved scenario or of the question which it names; and what is said of it. */
 async function named(hash) {
+  const question = hash.slice(1);
+  if (question in QUESTIONS) return { state: { ...("scenario" in state ? state : await current()), question }, said: "" };
   try {
     const scenario = await saving.savedAt(hash);
     if (scenario) return { state: { ...reference, scenario }, said: "" };
@@ -80,9 +82,9 @@ function change(part, milliseconds = 0) {
   offers.show(state.purchase);
   form.showFor(QUESTIONS[state.question]);
   byId("offers").hidden = state.question !== "offers";
-  for (const [name, button] of Object.entries(tabs())) {
-    if (name === state.question) button.setAttribute("aria-current", "page");
-    else button.removeAttribute("aria-current");
+  for (const link of document.querySelectorAll("[data-question]")) {
+    if (link.dataset.question === state.question) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
   byId("answer").setAttribute("aria-busy", "true");
   clearTimeout(later);
@@ -118,7 +120,7 @@ function showAnswer(answer) {
   showProblems(pricesLeftOut(state));
   byId("problems").replaceChildren();
   charts = answer.charts;
-  exchange(byId("shown"), [keep(), ...presented(answer)]);
+  exchange(byId("shown"), presented(answer, state.question === "answer"));
   showSliders(byId("scenario"), answer.sliders);
   show(handle, handleOf(charts));
   speak(spoken(answer));
@@ -176,25 +178,11 @@ function ended(kind) {
   byId("answer").setAttribute("aria-busy", String(later !== undefined));
 }
 
-function tab(name, label) {
-  return element("li", {}, element("button", { type: "button", "data-question": name, onclick: () => change({ question: name }) }, label));
-}
-
-function tabs() {
-  return Object.fromEntries([...document.querySelectorAll("[data-question]")].map((button) => [button.dataset.question, button]));
-}
-
-function keep() {
-  const kinds = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
-  const buttons = Object.entries(kinds).map(([kind, type]) => element("button", { type: "button", onclick: () => keepAs(kind, type) }, kind));
-  return element("p", { class: "keep" }, "Keep it as ", buttons);
-}
-
-async function keepAs(kind, mediaType) {
+async function keepAs(kind) {
   const { path, of } = QUESTIONS[state.question];
   byId("said").textContent = `The ${kind} is being made.`;
   try {
-    const content = await file(path, of(state.scenario, state.purchase), mediaType);
+    const content = await file(path, of(state.scenario, state.purchase), MEDIA_TYPES[kind]);
     element("a", { href: URL.createObjectURL(content), download: `checkpoint-sizing.${kind.toLowerCase()}` }).click();
     byId("said").textContent = `The ${kind} is saved.`;
   } catch (error) {

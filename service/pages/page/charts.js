@@ -15,7 +15,7 @@ const seen = new IntersectionObserver((entries) => {
     seen.unobserve(target);
     draw(target, waiting.get(target));
   }
-});
+}, { rootMargin: "50% 0px" });
 
 /** A chart under its title, with its description, its data as a table, and the files to keep. */
 export function chart(spec) {

@@ -10,7 +10,7 @@ const PAGES = [
   ...["trade-offs", "files", "techniques", "catalogs", "validation"],
   ...["audit", "shared", "login"],
 ];
-const WITHIN = { shared: "scenarios", login: "./" };
+const WITHIN = { shared: "scenarios", login: "./#answer" };
 
 const name = PAGES.find((each) => location.pathname.endsWith(`/${each}`));
 const page = await import(`./page-${name}.js`);
@@ -18,7 +18,7 @@ let shown = 0;
 let visiting;
 
 document.title = `${page.TITLE} - checkpoint-sizing`;
-document.querySelector(`.pages a[href="${WITHIN[name] ?? name}"]`).setAttribute("aria-current", "page");
+document.querySelector(`.pages :is(ul, #audit) a[href="${WITHIN[name] ?? name}"]`).setAttribute("aria-current", "page");
 byId("answer").classList.toggle("short", Boolean(page.IS_SHORT));
 window.addEventListener("hashchange", show);
 byId("token").addEventListener("submit", take);

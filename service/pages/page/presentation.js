@@ -6,22 +6,29 @@ import { labelled } from "./fields.js";
 import { gpuGrid } from "./gpu-grid.js";
 import { cell, heads, table, titled } from "./tables.js";
 
-/** The elements of a presentation. */
-export function presented(answer) {
-  const [verdicts, ...sections] = answer.sections;
+/** The figures that stand first and large, by their labels; without them the first figures of an answer do. */
+const LEADING = ["Lost time", "Best interval", "To buy: write"];
+
+/** The elements of a presentation, the answer first: verdict, three figures, their chart. `isFolded` folds its tables. */
+export function presented(answer, isFolded = false) {
+  const first = answer.charts.filter((spec) => spec.usermeta?.handle);
+  const others = answer.charts.filter((spec) => !first.includes(spec));
+  const tables = [...answer.sections.map(figures), ...answer.tables.map(table)];
+  const lead = leading(answer.figures);
   return [
     element("p", { class: "kind" }, answer.kind),
     element("h2", { class: "title" }, answer.title),
-    answer.headline === "" ? "" : element("p", {}, answer.headline),
+    answer.headline === "" ? "" : element("p", { class: "headline" }, answer.headline),
     verdict(answer),
-    cards(answer),
-    sentences("These guesses move the answer", answer.guesses, "guesses"),
+    cards("The answer in figures", lead, "lead"),
+    ...first.map(chart),
+    cards("Further figures", answer.figures.filter((row) => !lead.includes(row)), "small"),
+    answer.mark_meaning === "" ? "" : element("p", { class: "mark" }, answer.mark_meaning),
     sentences("Before you rely on it", answer.warnings.map(labelled), "warnings"),
-    verdicts ? figures(verdicts) : "",
+    sentences("These guesses move the answer", answer.guesses, "guesses"),
+    ...others.map(chart),
     answer.gpus ? gpuGrid(answer.gpus) : "",
-    ...answer.charts.map(chart),
-    ...sections.map(figures),
-    ...answer.tables.map(table),
+    ...(isFolded ? [folded(tables)] : tables),
     ...answer.remarks.map((remark) => element("p", {}, remark)),
     answer.question === "" ? "" : question(answer.question),
     element("p", { class: "made" }, `Answered by checkpoint-sizing ${answer.version}.`),
@@ -39,9 +46,21 @@ function verdict(answer) {
   return element("section", { class: `verdict ${answer.standing}`, "aria-label": "Verdict" }, lines, sentences("", answer.remedies.map(labelled)));
 }
 
-function cards(answer) {
-  if (!answer.figures.length) return "";
-  const made = answer.figures.map((row) =>
+/** The three figures that stand first. */
+export function leading(figures) {
+  const named = figures.filter(({ label }) => LEADING.includes(label));
+  return named.length === LEADING.length ? named : figures.slice(0, LEADING.length);
+}
+
+/** Tables under one heading to open, which stays open from answer to answer. */
+function folded(tables) {
+  const open = document.querySelector("#shown > .all-figures")?.open ?? false;
+  return element("details", { class: "all-figures", open }, element("summary", {}, "All figures, as tables"), tables);
+}
+
+function cards(name, rows, kind) {
+  if (!rows.length) return "";
+  const made = rows.map((row) =>
     element(
       "div",
       {},
@@ -50,8 +69,7 @@ function cards(answer) {
       element("dd", { class: "meaning" }, unbroken(labelled(row.meaning))),
     ),
   );
-  const mark = answer.mark_meaning === "" ? "" : element("p", { class: "mark" }, answer.mark_meaning);
-  return element("section", { class: "cards", "aria-label": "Figures" }, element("dl", {}, made), mark);
+  return element("section", { class: `cards ${kind}`, "aria-label": name }, element("dl", {}, made));
 }
 
 function figures(section) {

@@ -2,12 +2,12 @@
 // question leaves out, as its answer brings its own.
 
 export const QUESTIONS = {
-  answer: { label: "Answer", path: "v1/sizings", of: (scenario) => scenario },
-  requirements: { label: "To buy", path: "v1/requirements", of: (scenario) => scenario },
-  layouts: { label: "Layouts", path: "v1/layouts", without: ["parallelism"], of: layouts },
-  offers: { label: "Offers", path: "v1/decisions", without: ["storage", "costs"], of: decision },
-  techniques: { label: "Techniques", path: "v1/techniques", of: (scenario) => ({ scenario }) },
-  simulation: { label: "Simulation", path: "v1/simulations", of: (scenario) => ({ scenario }) },
+  answer: { path: "v1/sizings", of: (scenario) => scenario },
+  requirements: { path: "v1/requirements", of: (scenario) => scenario },
+  layouts: { path: "v1/layouts", without: ["parallelism"], of: layouts },
+  offers: { path: "v1/decisions", without: ["storage", "costs"], of: decision },
+  techniques: { path: "v1/techniques", of: (scenario) => ({ scenario }) },
+  simulation: { path: "v1/simulations", of: (scenario) => ({ scenario }) },
 };
 
 /** The scenario without degrees: they are what the search finds. */
