@@ -189,7 +189,8 @@ def answer(
     results = _compute_results(scenario)
     layout, run = results.layout, results.run
     # Where nobody names GPUs, one is counted: that it is too small for the training state is no verdict on a layout.
-    cannot_run = nothing_fits or (None if scenario.names_no_gpus else layout.cannot_run)
+    min_copies = scenario.reliability.min_state_copies if scenario.reliability else 1
+    cannot_run = nothing_fits or (None if scenario.names_no_gpus else layout.cannot_run(min_copies))
     memory = layout.memory
     if cannot_run is not None and cannot_run.is_sure:
         memory = memory.model_copy(update={"cannot_run": cannot_run.because, "remedy": cannot_run.remedy})

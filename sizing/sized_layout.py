@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -17,13 +17,14 @@ from sizing.errors import InvalidInput
 from sizing.layout import CheckpointLayout, Parallelism, lay_out
 from sizing.layout.formats import check_resharding
 from sizing.layout.manifest import ManifestRow, SavedByRank, manifest, saved_by_rank, small_file_rows
+from sizing.layout.sharding import Sharding
 from sizing.layout.size import weights_bytes
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import ResolvedModel
 from sizing.run.export import UNIVERSAL
 from sizing.run.reduction import reduce_saves
 from sizing.run.universal_checkpoint import universal_of
-from sizing.run.workload import CheckpointWorkload, save_defaults, with_offload, workload_of
+from sizing.run.workload import CheckpointWorkload, num_state_copies, save_defaults, with_offload, workload_of
 from sizing.scenario import Scenario
 from sizing.state.offload import Offload
 from sizing.state.saved_state import RANK_PART
@@ -68,9 +69,21 @@ class SizedLayout:
         return tuple(memory_warnings(self.memory, self.question, self.parallelism))
 
     @functools.cached_property
-    def cannot_run(self) -> CannotRun | None:
-        """Reason why the layout cannot run, with the nearest layout that can. The search takes time."""
-        return cannot_run(self.memory, self.question, self.parallelism)
+    def cannot_run(self) -> Callable[[int], CannotRun | None]:
+        """Explain why the layout cannot run, with the nearest one that can and has a min number of copies of the state.
+
+        The search takes time.
+        """
+
+        @functools.cache
+        def explain(min_copies: int) -> CannotRun | None:
+            def has_copies(sharding: Sharding, parallelism: Parallelism) -> bool:
+                gpus_per_node = self.node.spec.gpus_per_node
+                return num_state_copies(sharding, parallelism, gpus_per_node=gpus_per_node) >= min_copies
+
+            return cannot_run(self.memory, self.question.within(has_copies), self.parallelism)
+
+        return explain
 
 
 def size_layout(scenario: Scenario) -> SizedLayout:

@@ -20,7 +20,7 @@ from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
 from sizing.strict_model import StrictModel
-from sizing.units import ByteCount, BytesPerSecond, Fraction, PositiveSeconds
+from sizing.units import ByteCount, BytesPerSecond, Fraction, PositiveSeconds, exact_number_text
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -145,8 +145,8 @@ def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
     _check_front_intervals(front, interval_seconds)
     if behind and behind[0].interval_seconds < interval_seconds:
         raise broken_rule(
-            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
-            f"{interval_seconds:g} s of the main storage",
+            f"has an object-store with an interval of {exact_number_text(behind[0].interval_seconds)} s, below the "
+            f"{exact_number_text(interval_seconds)} s of the main storage",
             "give it the same interval_seconds or a longer one",
         )
     _check_survival(front)
@@ -159,17 +159,18 @@ def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> No
         raise broken_rule("must have tiers in the order of their intervals", "put the shortest interval first")
     if front and intervals[-1] >= interval_seconds:
         raise broken_rule(
-            f"has a {front[-1].kind} tier with an interval of {intervals[-1]:g} s, not below the "
-            f"{interval_seconds:g} s of the main storage",
+            f"has a {front[-1].kind} tier with an interval of {exact_number_text(intervals[-1])} s, not below the "
+            f"{exact_number_text(interval_seconds)} s of the main storage",
             "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
         )
     for before, after in pairwise((*intervals, interval_seconds)):
         if is_whole(after / before):  # a slower save is one of the faster ones, from whose copy it drains
             continue
         below = math.floor(after / before) * before
-        near = [f"{seconds:g} s" for seconds in (below, below + before) if seconds > before]
+        near = [f"{exact_number_text(seconds)} s" for seconds in (below, below + before) if seconds > before]
+        interval, step = exact_number_text(after), exact_number_text(before)
         raise broken_rule(
-            f"has an interval of {after:g} s behind a tier with one of {before:g} s, of which it is no whole multiple",
+            f"has an interval of {interval} s behind a tier with one of {step} s, of which it is no whole multiple",
             f"give it {' or '.join(near)}",
         )
 

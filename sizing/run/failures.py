@@ -269,6 +269,13 @@ class Reliability(StrictModel):
             require_one_of(self, ("restart_seconds", "relaunch_seconds"))
         return self
 
+    @property
+    def min_state_copies(self) -> int:
+        """Min copies of the state in different nodes with which the strategy works; 1 where storage has it alone."""
+        if self.recovery_strategy not in ("peers", "shrink"):
+            return 1
+        return max(2, self.shrink.min_groups if self.shrink else 1)
+
     def job_mtbf_seconds(self, *, num_nodes: int, num_gpus: int) -> Numbers:
         """Mean time between failures of a job of that size."""
         if self.mtbf_seconds is not None:

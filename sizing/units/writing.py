@@ -27,6 +27,10 @@ _STEPS = (
 """Rounding steps of durations, each with the number of seconds up to which it is used."""
 _MAX_TYPED = 100
 """Number from which people take the next longer unit: 2 h for 120 min."""
+_DIGITS_TYPED = 11
+"""Max digits of a number that somebody typed, or a whole multiple of it. Computed numbers have about 16."""
+_EXACT = 1e-13
+"""Max relative difference of numbers that are equal but for float errors."""
 _COUNT_UNITS = ("", "k", "M", "B", "T")
 _MIN_PERCENT = 1e-4
 """Smallest share in percent that is written: digits of a smaller one say nothing."""
@@ -80,10 +84,24 @@ def min_rate_text(bytes_per_second: float) -> str:
 def min_seconds_text(seconds: float) -> str:
     """Format a min duration, rounded up in the unit in which it is written.
 
-    >>> min_seconds_text(2290.2), min_seconds_text(60.0)
-    ('38.2 min', '60.00 s')
+    One that is a number of few digits is written exactly: a whole multiple of a tier's interval must stay one.
+
+    >>> min_seconds_text(2290.2345678901), min_seconds_text(60.0), min_seconds_text(10 * 109.3)
+    ('38.2 min', '60.00 s', '1093 s')
     """
-    return seconds_text(_up_to(seconds, next(step for end, step in _STEPS if seconds < end)))
+    rounded = _up_to(seconds, next(step for end, step in _STEPS if seconds < end))
+    is_off = not math.isclose(rounded, seconds, rel_tol=_EXACT)
+    is_short = math.isclose(float(short := exact_number_text(seconds)), seconds, rel_tol=_EXACT)
+    return f"{short} s" if is_off and is_short else seconds_text(rounded)
+
+
+def exact_number_text(number: float) -> str:
+    """Format a number with the digits that people type of it, and without the last ones, which are float errors.
+
+    >>> exact_number_text(153 * 95.22), exact_number_text(1848941.0)
+    ('14568.66', '1848941')
+    """
+    return f"{number:.{_DIGITS_TYPED}g}"
 
 
 def bit_rate_text(bytes_per_second: float) -> str:

@@ -46,6 +46,9 @@ HEADROOM_FRACTION = 0.1
 class MemoryQuestion:
     """Memory question: what a GPU holds of a model under any degrees, for given training, format and node."""
 
+    allows: Callable[[Sharding, Parallelism], bool] = staticmethod(lambda _sharding, _parallelism: True)
+    """Tells whether a suggested layout goes with the rest of the scenario."""
+
     def __init__(self, model: Model, training: Training, *, saved_as: CheckpointFormat, node: ResolvedNode) -> None:
         self.training = training
         self.saved_as = saved_as
@@ -62,6 +65,12 @@ class MemoryQuestion:
         """Return the same question with the optimizer divided over the replicas."""
         other = copy.copy(self)
         other.training = self.training.model_copy(update={"distributed_optimizer": True})
+        return other
+
+    def within(self, allows: Callable[[Sharding, Parallelism], bool]) -> MemoryQuestion:
+        """Return the same question whose suggestions are only layouts that `allows` lets pass."""
+        other = copy.copy(self)
+        other.allows = allows
         return other
 
     def sharding(self, parallelism: Parallelism) -> Sharding:
@@ -223,6 +232,8 @@ def _suggest_distributed_optimizer(
     if not able or has_distributed_optimizer(question.training) or given.num_replicas == 1:
         return
     divided = question.with_distributed_optimizer()
+    if not divided.allows(divided.sharding(given), given):
+        return
     memory = divided.memory(given, room_bytes=room_bytes, recomputations=recomputations)
     if memory.needed_bytes <= room_bytes:
         names = " or ".join(each.name for each in able)
@@ -336,4 +347,6 @@ def _sort_by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[
 
     for degrees in heapq.nsmallest(MAX_TRIED, search.combinations(), key=distance):
         with contextlib.suppress(InvalidInput):
-            yield search.fitting(degrees)
+            parallelism = search.fitting(degrees)
+            if question.allows(question.sharding(parallelism), parallelism):
+                yield parallelism
