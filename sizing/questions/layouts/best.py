@@ -10,7 +10,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
 from sizing.layout.formats import format_of
 from sizing.layout.trained_model import resolved_model
-from sizing.provenance import Assumption
+from sizing.provenance import CHOSEN, Assumption
 from sizing.questions.layouts.answer import answer_layouts, explain_no_fit
 from sizing.questions.layouts.report import FoundLayout, MinMemory
 from sizing.questions.layouts.request import LayoutsRequest, Objective
@@ -107,7 +107,7 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
     gpus, layouts = counted_text(report.num_gpus, "GPU"), counted_text(report.num_fitting, "layout")
     reason = f"left open, and NOTHING FITS {gpus}: this comes nearest"
     if report.layouts:
-        reason = f"left open: {_describe_best(scenario, report.objective)} of {layouts} found to fit {gpus}"
+        reason = f"{CHOSEN}: {_describe_best(scenario, report.objective)} of {layouts} that fit {gpus}"
     assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=reason)
     return ScenarioWithLayout(
         scenario=chosen,
@@ -169,7 +169,7 @@ def _list_assumptions(
 ) -> Iterator[Assumption]:
     """List what was assumed to judge which layouts fit, and what is part of the layout that is best."""
     if distributed_optimizer:
-        reason = "not given: part of the layout that was found, with a shorter step and less memory"
+        reason = f"not given: part of the layout {CHOSEN}, with a shorter step and less memory"
         yield Assumption(field="training.distributed_optimizer", value=True, reason=reason)
     values: dict[str, Any] = {
         "micro_batch_size": judged.micro_batch_size,

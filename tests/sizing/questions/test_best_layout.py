@@ -40,7 +40,7 @@ def test_what_was_assumed_to_find_it_stands_first_among_the_assumptions_of_the_r
         "training.recomputation",
     ]
     assert report.assumptions[0].value == "tensor 8, pipeline 16, data 16"
-    assert "layouts found to fit 2,048 GPUs" in report.assumptions[0].reason
+    assert "layouts that fit 2,048 GPUs" in report.assumptions[0].reason
 
 
 def test_a_batch_that_is_given_is_the_one_that_is_judged_by() -> None:
