@@ -86,6 +86,10 @@ def group_by_origin(origins: Mapping[str, Origin]) -> list[Provenance]:
     ]
 
 
+CHOSEN = "chosen for you"
+"""Words beside a value that nobody gave and that the product chose among several, as the best layout."""
+
+
 class Assumption(StrictModel):
     """A value that the answer rests on and that the scenario did not state."""
 

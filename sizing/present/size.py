@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sizing.present.guesses import marked
 from sizing.present.rows import Row, Section
+from sizing.provenance import CHOSEN
 from sizing.report import SizingReport
 from sizing.units import bytes_text, counted_text, decimal_bytes_text, percent_text
 
@@ -52,9 +53,9 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
 
 
 def headline(report: SizingReport) -> str:
-    """Write in a line which model is trained, on how many GPUs, and the layout where a search found it."""
+    """Write in a line which model is trained, on how many GPUs, and the layout where it was chosen."""
     layout, size = report.layout, f"{report.model.num_parameters:,} parameters"
-    degrees = "".join(f"; {row.value_text}, found" for row in report.assumptions if row.field == "parallelism")
+    degrees = "".join(f"; {row.value_text}, {CHOSEN}" for row in report.assumptions if row.field == "parallelism")
     name = report.model.name
     model = name if name.startswith(size) else f"{name}: {size}"
     return f"{model} on {counted_text(layout.num_gpus, 'GPU')} ({layout.num_nodes:,} x {layout.node}{degrees})"

@@ -92,9 +92,7 @@ def _ask_for_gpus(report: SizingReport) -> str:
 
 def with_refusal(because: str | None, verdict: str) -> str:
     """Put before a verdict on targets why the layout cannot run; None: it can."""
-    return (
-        verdict if because is None else f"CANNOT RUN: {_uncapitalize(because)}.\nIf it could: {_uncapitalize(verdict)}"
-    )
+    return verdict if because is None else f"{because}.\nIf it could run: {_uncapitalize(verdict)}"
 
 
 class Lost(NamedTuple):

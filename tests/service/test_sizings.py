@@ -39,7 +39,7 @@ def test_a_page_of_a_number_of_gpus_says_which_layout_was_found(client: httpx.Cl
     document = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": 64}}
     page = client.post("/v1/sizings", json=document, headers={"accept": "text/html"})
     assert page.status_code == 200
-    assert f"; {answer(document).assumptions[0].value_text}, found)" in page.text
+    assert f"; {answer(document).assumptions[0].value_text}, chosen for you)" in page.text
 
 
 def test_the_reference_numbers_come_over_http(client: httpx.Client) -> None:

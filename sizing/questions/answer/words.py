@@ -14,7 +14,7 @@ from sizing.present.purchase import required_rows
 from sizing.present.rows import Grid, Section
 from sizing.present.size import checkpoint_section
 from sizing.present.targets import target_rows
-from sizing.provenance import Assumption
+from sizing.provenance import CHOSEN, Assumption
 from sizing.questions.answer.run_rows import cost_rows, recovery_rows, run_length_rows, time_rows
 from sizing.questions.answer.state_rows import (
     beside_rows,
@@ -65,15 +65,11 @@ def came_from(report: SizingReport) -> str:
     return "figures: " + "; ".join(found.sentence for found in report.provenance)
 
 
-_OF_FOUND = " (of the layout found)"
-"""Behind degrees: nobody asked for those that were left open."""
-
-
 def inputs(scenario: Scenario, assumptions: Sequence[Assumption] = ()) -> Grid:
-    """Every input that the scenario gives, defaults left out; what the `assumptions` say was found is marked."""
-    found = tuple(f"{each.field}." for each in assumptions if each.field in Scenario.model_fields)
+    """Every input that the scenario gives, defaults left out; what was chosen, as the `assumptions` say, is marked."""
+    chosen = tuple(f"{each.field}." for each in assumptions if each.field in Scenario.model_fields)
     rows = tuple(
-        (figure_name(path), figure_text(path, value) + (_OF_FOUND if path.startswith(found) else ""))
+        (figure_name(path), figure_text(path, value) + (f" ({CHOSEN})" if path.startswith(chosen) else ""))
         for path, value in _list_given(scenario, "")
     )
     return Grid("What was asked", ("input", "value"), rows)

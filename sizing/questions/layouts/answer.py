@@ -18,7 +18,7 @@ from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemor
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
 from sizing.questions.layouts.search import Search, SizedCandidate, Tally
 from sizing.training.memory.activations import uncounted_activations
-from sizing.training.memory.search import CannotRun
+from sizing.training.memory.search import CannotRun, no_fit_text
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
 
 MEASURED_CONTEXT_TOKENS = 4096
@@ -109,14 +109,15 @@ def _warn_of_uncounted(search: Search) -> Iterator[str]:
 def explain_no_fit(search: Search, lowest: MinMemory) -> CannotRun:
     """Explain why no layout fits, by the candidate with the min memory, and what to change."""
     recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
-    headroom = percent_text(1 - search.room_bytes / search.gpu_memory_bytes)
-    return CannotRun(
-        f"NOTHING FITS {counted_text(search.num_gpus, 'GPU')}: the nearest, "
-        f"{degrees_text(lowest.parallelism)}{recomputed}, needs {decimal_bytes_text(lowest.gpu_bytes)} on the fullest "
-        f"GPU, which has {decimal_bytes_text(search.gpu_memory_bytes)}, {headroom} of it headroom",
-        f"{search.question.remedies(search.num_gpus)}, or other nodes",
-        is_sure=lowest.gpu_bytes > search.gpu_memory_bytes,
+    is_sure = lowest.gpu_bytes > search.gpu_memory_bytes
+    because = no_fit_text(
+        search.num_gpus,
+        f"the nearest layout, {degrees_text(lowest.parallelism)}{recomputed}, needs",
+        needed_bytes=lowest.gpu_bytes,
+        gpu_memory_bytes=search.gpu_memory_bytes,
+        headroom="" if is_sure else f" with {percent_text(1 - search.room_bytes / search.gpu_memory_bytes)} headroom",
     )
+    return CannotRun(because, f"{search.question.remedies(search.num_gpus)}, or other nodes", is_sure=is_sure)
 
 
 def _describe_offload(search: Search, emptied: SizedCandidate | None) -> str:

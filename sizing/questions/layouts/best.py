@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
 from sizing.layout.formats import format_of
 from sizing.layout.trained_model import resolved_model
-from sizing.provenance import Assumption
+from sizing.provenance import CHOSEN, Assumption
 from sizing.questions.layouts.answer import answer_layouts, explain_no_fit
 from sizing.questions.layouts.report import FoundLayout, MinMemory
 from sizing.questions.layouts.request import LayoutsRequest, Objective
@@ -20,6 +21,7 @@ from sizing.scenario import INTERVAL, Scenario, open_degrees, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.state import Training
 from sizing.training.memory.activations import uncounted_activations
+from sizing.training.memory.search import CannotRun
 from sizing.units import counted_text, seconds_text
 
 ASSUMED_MICRO_BATCH = 1
@@ -105,9 +107,9 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
         divided = chosen.training.model_copy(update={"distributed_optimizer": True})
         chosen = chosen.model_copy(update={"training": divided})
     gpus, layouts = counted_text(report.num_gpus, "GPU"), counted_text(report.num_fitting, "layout")
-    reason = f"left open, and NOTHING FITS {gpus}: this comes nearest"
+    reason = f"{CHOSEN}: nothing fits {gpus}, and this comes nearest"
     if report.layouts:
-        reason = f"left open: {_describe_best(scenario, report.objective)} of {layouts} found to fit {gpus}"
+        reason = f"{CHOSEN}: {_describe_best(scenario, report.objective)} of {layouts} that fit {gpus}"
     assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=reason)
     return ScenarioWithLayout(
         scenario=chosen,
@@ -117,8 +119,26 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
                 scenario.training, judged.training, best.recomputation, distributed_optimizer=divides or None
             ),
         ],
-        nothing_fits=explain_no_fit(Search(request), best) if isinstance(best, MinMemory) else None,
+        nothing_fits=_explain_no_fit(request, best) if isinstance(best, MinMemory) else None,
     )
+
+
+def _explain_no_fit(request: LayoutsRequest, lowest: MinMemory) -> CannotRun:
+    """Explain why no layout fits, with a number of GPUs on which one does where the first that are tried have one."""
+    search, scenario = Search(request), request.scenario
+    refusal = explain_no_fit(search, lowest)
+    fewest = search.num_gpus * 2 ** math.ceil(math.log2(max(2.0, lowest.gpu_bytes / search.room_bytes)))
+    for more in (fewest, 2 * fewest):
+        cluster = scenario.cluster.model_copy(update={"num_gpus": more})
+        larger = request.model_copy(update={"scenario": scenario.model_copy(update={"cluster": cluster})})
+        try:
+            layouts = answer_layouts(larger).layouts
+        except InvalidInput:
+            continue
+        if layouts:
+            fits = f"Use more GPUs: {degrees_text(layouts[0].parallelism)} fits on {more:,}"
+            return refusal._replace(remedy=f"{fits}. Or use other nodes")
+    return refusal
 
 
 FIRST_VERSION_BY_TIME = 3
@@ -169,7 +189,7 @@ def _list_assumptions(
 ) -> Iterator[Assumption]:
     """List what was assumed to judge which layouts fit, and what is part of the layout that is best."""
     if distributed_optimizer:
-        reason = "not given: part of the layout that was found, with a shorter step and less memory"
+        reason = f"not given: part of the layout {CHOSEN}, with a shorter step and less memory"
         yield Assumption(field="training.distributed_optimizer", value=True, reason=reason)
     values: dict[str, Any] = {
         "micro_batch_size": judged.micro_batch_size,

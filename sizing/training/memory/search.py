@@ -31,7 +31,7 @@ from sizing.training.memory.gpu_memory import GpuMemory, gpu_memory
 from sizing.training.memory.in_flight import Gathered, gathered_by_fsdp, gathered_by_zero3
 from sizing.training.memory.state import StateRule, state_bytes_off_gpu
 from sizing.training.time.work import model_work
-from sizing.units import decimal_bytes_text, percent_text
+from sizing.units import counted_text, decimal_bytes_text, percent_text
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
 """Recomputations from the max memory to the min."""
@@ -170,6 +170,17 @@ _EXPERT_FACTORS = (1, 2, 4, 8)
 """Factors by which more expert ranks are tried: the usual powers of two of a node."""
 
 
+def no_fit_text(num_gpus: int, needs: str, *, needed_bytes: int, gpu_memory_bytes: int, headroom: str = "") -> str:
+    """Say that a model does not fit on these GPUs, without a full stop; `needs` is what needs memory, with its verb.
+
+    >>> no_fit_text(8, "training state needs", needed_bytes=920 * 10**9, gpu_memory_bytes=80 * 10**9)
+    'Does not fit on 8 GPUs: training state needs 920.0 GB on the fullest GPU, which has 80.00 GB'
+    """
+    needed, capacity = decimal_bytes_text(needed_bytes), decimal_bytes_text(gpu_memory_bytes)
+    fits_not = f"Does not fit on {counted_text(num_gpus, 'GPU')}{headroom}"
+    return f"{fits_not}: {needs} {needed} on the fullest GPU, which has {capacity}"
+
+
 class CannotRun(NamedTuple):
     """Reason why a layout cannot run, without a full stop, and remedies as sentences."""
 
@@ -181,7 +192,7 @@ class CannotRun(NamedTuple):
     @property
     def sentence(self) -> str:
         """A warning with the reason and the remedy."""
-        return f"{self.because}: this layout {'cannot' if self.is_sure else 'may not'} run. {self.remedy}"
+        return f"{self.because}; this layout {'cannot' if self.is_sure else 'may not'} run. {self.remedy}"
 
 
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
@@ -210,9 +221,9 @@ def cannot_run(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) 
     """Explain why the layout cannot run and what could; None where it may run or the GPU's memory is unknown."""
     if memory.runs is not False:
         return None
-    needs = "Training state needs" if memory.total_bytes is None else "Training state and activations need"
-    needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
-    room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
+    needs = "training state needs" if memory.total_bytes is None else "training state and activations need"
+    capacity = memory.gpu_memory_bytes or 0
+    room_bytes = int(capacity * (1 - HEADROOM_FRACTION))
     stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
     remedies = ". ".join(
         (
@@ -220,7 +231,8 @@ def cannot_run(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) 
             _describe_nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
         )
     )
-    return CannotRun(f"{needs} {needed} on the fullest GPU, which has {capacity}", remedies)
+    because = no_fit_text(given.num_gpus, needs, needed_bytes=memory.needed_bytes, gpu_memory_bytes=capacity)
+    return CannotRun(because, remedies)
 
 
 def _suggest_distributed_optimizer(

@@ -215,7 +215,7 @@ def test_the_number_of_gpus_is_enough_and_the_report_says_which_layout_it_took()
 def test_a_verb_without_assumptions_notes_the_layout_beside_its_answer(verb: str) -> None:
     found = ckpt_size(verb, "--model", "llama-3.1-405b", "--gpus", "2048", "--write-bandwidth", "1TB/s")
     assert found.returncode == 0
-    assert found.stderr.startswith("note: parallelism = tensor 8, pipeline 16, data 16 (left open")
+    assert found.stderr.startswith("note: parallelism = tensor 8, pipeline 16, data 16 (chosen for you: ")
 
 
 @pytest.mark.parametrize("word", ["models", "nodes", "storage", "formats", "frameworks", "failure-rates", "techniques"])

@@ -226,8 +226,8 @@ def test_the_answer_says_whether_state_and_activations_fit() -> None:
     assert "DOES NOT FIT" in misfit
     heading, _, rest = misfit.partition("\n\n")
     said = heading.replace("\n", " ")
-    assert "CANNOT RUN: training state and activations need 122.8 GB" in said
-    assert "If it could: " in said
+    assert "Does not fit on 512 GPUs: training state and activations need 122.8 GB" in said
+    assert "If it could run: " in said
     assert "To run: with --distributed-optimizer true and recomputation none it needs 59.62 GB" in said
     assert "The nearest layout that fits is" in said
     assert "cannot run" not in rest

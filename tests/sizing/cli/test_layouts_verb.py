@@ -40,7 +40,9 @@ def test_where_nothing_fits_the_nearest_is_said_and_check_fails() -> None:
     found = ckpt_size(*flags)
     assert found.returncode == 0
     assert "0 layouts fit on 64 GPUs" in found.stdout
-    assert "NOTHING FITS 64 GPUs: the nearest, tensor 8, pipeline 8, needs 287.1 GB" in found.stdout.replace("\n", " ")
+    assert "Does not fit on 64 GPUs: the nearest layout, tensor 8, pipeline 8, needs 287.1 GB" in found.stdout.replace(
+        "\n", " "
+    )
     assert ckpt_size(*flags, "--check").returncode == 1
 
 

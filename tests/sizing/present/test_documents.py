@@ -145,7 +145,7 @@ def test_money_is_on_page_1_and_its_parts_beside_it() -> None:
 def test_degrees_that_were_found_are_not_called_asked_and_an_empty_block_is_no_input() -> None:
     found = find_layout({"model": {"preset": "gpt2"}, "training": {}, "cluster": {"num_gpus": 8}})
     rows = {name: value for name, value, *_ in inputs(found.scenario, found.assumed).rows}
-    assert rows["parallelism: data"] == "8 (of the layout found)"
+    assert rows["parallelism: data"] == "8 (chosen for you)"
     assert rows["cluster: GPUs"] == "8"
     assert "training" not in rows
 

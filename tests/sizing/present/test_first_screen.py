@@ -307,8 +307,9 @@ def test_a_layout_that_cannot_run_is_the_verdict_with_one_nearest(found: dict[st
     report = answer(asked)
     screen = first_screen(report)
     first, second = screen.verdict.splitlines()
-    assert first.lower() == f"CANNOT RUN: {report.training.cannot_run}.".lower()
-    assert second.startswith("If it could: ")
+    assert first == f"{report.training.cannot_run}."
+    assert first.startswith("Does not fit on 64 GPUs: ")
+    assert second.startswith("If it could run: ")
     assert screen.misses
     assert screen.remedies[0].startswith("To run: ")
     said = " ".join((screen.verdict, *screen.remedies, *screen.warnings))
@@ -323,7 +324,7 @@ def test_a_model_alone_is_sized_without_a_word_that_frightens() -> None:
     assert not screen.misses
     assert not screen.warnings
     assert not screen.remedies
-    assert "CANNOT RUN" not in screen.verdict
+    assert "oes not fit" not in screen.verdict
     assert "A checkpoint has 112.4 GB." in screen.verdict
     assert "144.5 GB that it holds exceed the 80.00 GB of one: give cluster.num_gpus." in screen.verdict
     assert not any("this layout cannot run" in warning for warning in report.warnings)
@@ -331,7 +332,9 @@ def test_a_model_alone_is_sized_without_a_word_that_frightens() -> None:
 
 @pytest.mark.parametrize("named", [{"cluster": {"num_gpus": 1}}, {"parallelism": {"data": 1}}])
 def test_a_model_on_gpus_that_somebody_named_cannot_run_where_it_does_not_fit(named: dict[str, Any]) -> None:
-    assert first_screen(answer({"model": {"preset": "llama-3-8b"}} | named)).verdict.startswith("CANNOT RUN")
+    assert first_screen(answer({"model": {"preset": "llama-3-8b"}} | named)).verdict.startswith(
+        "Does not fit on 1 GPU: "
+    )
 
 
 def test_a_missing_rate_beside_a_target_of_ones_own_is_not_known() -> None:
@@ -342,7 +345,7 @@ def test_a_missing_rate_beside_a_target_of_ones_own_is_not_known() -> None:
 
 def test_what_runs_has_no_such_verdict() -> None:
     screen = first_screen(answer({"model": {"preset": "gpt2"}}))
-    assert "CANNOT RUN" not in screen.verdict
+    assert "oes not fit" not in screen.verdict
     assert not screen.remedies
 
 

@@ -40,7 +40,7 @@ def test_what_was_assumed_to_find_it_stands_first_among_the_assumptions_of_the_r
         "training.recomputation",
     ]
     assert report.assumptions[0].value == "tensor 8, pipeline 16, data 16"
-    assert "layouts found to fit 2,048 GPUs" in report.assumptions[0].reason
+    assert "layouts that fit 2,048 GPUs" in report.assumptions[0].reason
 
 
 def test_a_batch_that_is_given_is_the_one_that_is_judged_by() -> None:
@@ -93,9 +93,12 @@ def test_a_scenario_that_leaves_nothing_open_stays_as_it_is(document: dict[str, 
 
 def test_where_nothing_fits_the_nearest_is_taken_and_called_so() -> None:
     report = answer(on_gpus("megatron-1t", 64))
-    assert "NOTHING FITS 64 GPUs: this comes nearest" in report.assumptions[0].reason
-    assert str(report.training.cannot_run).startswith("NOTHING FITS 64 GPUs: the nearest, tensor 8, pipeline 8 and ")
-    assert report.training.remedy == "Use more GPUs, or other nodes"
+    assert "nothing fits 64 GPUs, and this comes nearest" in report.assumptions[0].reason
+    assert str(report.training.cannot_run).startswith(
+        "Does not fit on 64 GPUs: the nearest layout, tensor 8, pipeline 8 and "
+    )
+    assert report.training.remedy == "Use more GPUs: tensor 8, pipeline 64 fits on 512. Or use other nodes"
+    assert answer(on_gpus("megatron-1t", 512)).training.cannot_run is None
     assert sum("nearest" in warning for warning in report.warnings) == 1
 
 
@@ -103,7 +106,7 @@ def test_where_nothing_fits_with_the_batch_that_it_was_judged_by_the_report_neve
     """The state of 405B fits 104 GPUs; with the activations of one sequence it does not."""
     report = answer(on_gpus("llama-3.1-405b", 104))
     assert report.training.state_fits
-    assert str(report.training.cannot_run).startswith("NOTHING FITS 104 GPUs")
+    assert str(report.training.cannot_run).startswith("Does not fit on 104 GPUs: ")
     assert "DOES NOT FIT" in "".join(row.meaning for row in memory_rows(report.training))
 
 
@@ -111,7 +114,8 @@ def test_where_only_the_headroom_is_missing_the_layout_may_not_run() -> None:
     """112 GPUs have 80 GB each, of which 405B needs 74.04 GB."""
     report = answer(on_gpus("llama-3.1-405b", 112))
     assert report.training.cannot_run is None
-    assert report.warnings[0].endswith("10.0 % of it headroom: this layout may not run. Use more GPUs, or other nodes")
+    assert report.warnings[0].startswith("Does not fit on 112 GPUs with 10.0 % headroom: ")
+    assert "which has 80.00 GB; this layout may not run. Use more GPUs: " in report.warnings[0]
 
 
 @pytest.mark.parametrize(

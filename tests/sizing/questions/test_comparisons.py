@@ -140,7 +140,7 @@ def test_figures_that_rest_on_a_wide_guess_have_its_mark() -> None:
 def test_a_layout_that_cannot_run_is_the_verdict_on_its_scenario() -> None:
     runs, cannot = ({"model": {"preset": "llama-3.1-405b"}, "cluster": {"num_gpus": num}} for num in (2048, 64))
     summary = comparison_summary(of(runs, cannot))
-    assert "\ns1: CANNOT RUN: NOTHING FITS 64 GPUs: " in summary.verdict
+    assert "\ns1: Does not fit on 64 GPUs: " in summary.verdict
     assert summary.verdict.startswith("s0: Not known: overhead")
     assert summary.misses
 

@@ -137,8 +137,8 @@ def test_a_workload_that_cannot_run_is_said_before_any_money() -> None:
     asked = question(offer("flash", FLASH, ONCE))
     asked["workloads"][0]["scenario"]["training"] = {"framework": "megatron", "distributed_optimizer": False}
     summary = decision_summary(DECIDE.answer(asked))
-    assert summary.verdict.startswith("CANNOT RUN: training: ")
-    assert "If it could: flash costs least" in summary.verdict
+    assert summary.verdict.startswith("training: Does not fit on ")
+    assert "If it could run: flash costs least" in summary.verdict
 
 
 LLAMA: dict[str, Any] = {

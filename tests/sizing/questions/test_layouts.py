@@ -387,7 +387,9 @@ def test_where_nothing_fits_the_least_need_is_said() -> None:
     assert (found.min_memory.parallelism.tensor, found.min_memory.parallelism.pipeline) == (8, 8)
     nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
     assert found.min_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
-    assert any("NOTHING FITS 64 GPUs: the nearest, tensor 8, pipeline 8, needs 287.1 GB" in w for w in found.warnings)
+    assert any(
+        "Does not fit on 64 GPUs: the nearest layout, tensor 8, pipeline 8, needs 287.1 GB" in w for w in found.warnings
+    )
 
 
 def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:
