@@ -6,11 +6,12 @@ RUN useradd --create-home --uid 10001 app
 # long as these files stay as they are.
 COPY pyproject.toml constraints.txt LICENSE ./
 COPY sizing/version.py sizing/
-RUN mkdir io_bench mcp_server service service_client && touch README.md
+RUN mkdir executors io_bench mcp_server service service_client && touch README.md
 
 FROM scratch AS code
 COPY README.md /
 COPY sizing /sizing
+COPY executors /executors
 COPY io_bench /io_bench
 COPY mcp_server /mcp_server
 COPY service /service

@@ -79,6 +79,9 @@ class InvalidInput(SizingError):
         self.problems = tuple(problems)
         super().__init__("\n".join(problem.sentence for problem in self.problems))
 
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
     @classmethod
     def of(cls, field: str, rule: str, *, value: object, remedy: str) -> InvalidInput:
         """Return an InvalidInput of a single problem; `value` is None where nothing was found."""

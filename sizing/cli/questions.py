@@ -32,7 +32,7 @@ from sizing.errors import InvalidInput
 from sizing.offer_tables import TABLE_KINDS, read_offers, write_offers
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
-from sizing.questions.chunks import Progress, ignore_progress
+from sizing.questions.chunks import Computer, Progress, compute_here, ignore_progress
 from sizing.questions.question import (
     CsvTable,
     Option,
@@ -61,6 +61,8 @@ _OFFER_TABLES = (
     VerbParameter("write_table", "file", "Write the offers as a table into FILE.csv or .xlsx", ("--write-offers",)),
 )
 """Parameters of a verb whose offers may stand in a spreadsheet."""
+
+WORKERS_HELP = "Processes that compute; the answer is the same with any number. Default: this one alone"
 
 _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 
@@ -122,6 +124,8 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     yield VerbParameter("report_file", "file", REPORT_HELP, ("--report",))
     as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
     yield VerbParameter("as_json", "switch", as_json, ("--json",))
+    if question.work:
+        yield VerbParameter("workers", "text", WORKERS_HELP, ("--workers",), metavar="N")
     if question.check:
         yield VerbParameter("check", "switch", question.check.help, ("--check",))
 
@@ -143,6 +147,7 @@ class _OutputFile:
         self.report_file: Path | None = given.pop("report_file")
         self.as_json: bool = given.pop("as_json")
         self.check: bool = given.pop("check", False)
+        self.computer = _computer(given.pop("workers", None))
         require_report_name(self.report_file)
         if self.chart is not None:
             require_chart_name(self.chart)
@@ -163,7 +168,7 @@ class _OutputFile:
         """Ask, and show the answer; `names` are the entries of the catalog that are wanted alone."""
         question = self.question
         with _progress(question) as progress:
-            answer = question.answer_request(request, progress)
+            answer = question.answer_request(request, progress, self.computer)
         if question.keep_entries is not None and names is not None:
             answer = question.present(request, question.keep_entries(answer.report, names))
         report = answer.report
@@ -318,6 +323,17 @@ def _progress(question: Question[Any, Any]) -> Iterator[Progress]:
         return
     with progress_bar(question.working) as progress:
         yield progress
+
+
+def _computer(workers: str | None) -> Computer:
+    """Make what computes the chunks of a question. Raises InvalidInput where the number of processes is none."""
+    if workers is None:
+        return compute_here
+    if not workers.isdecimal():
+        raise InvalidInput.of("--workers", "must be a whole number", value=workers, remedy="give 2, or leave it out")
+    from executors.local import LocalWorkers  # noqa: PLC0415 - whose library is an extra
+
+    return LocalWorkers(int(workers)).compute
 
 
 def _write_csv(table: CsvTable) -> None:

@@ -52,11 +52,15 @@ class ChunkedWork(Protocol[PartT, ReportT_co]):
         """Make the report of the parts, in the order of their ranges. Raises InvalidInput where there is no answer."""
 
 
-Computer = Callable[[ChunkedWork[Any, Any], Progress], Iterable[Any]]
+WorkMaker = Callable[[], ChunkedWork[Any, Any]]
+"""Makes the work anew, in whichever process it is called: it can be pickled."""
+Computer = Callable[[ChunkedWork[Any, Any], WorkMaker, Progress], Iterable[Any]]
 """Computes the parts of all chunks, in their order."""
 
 
-def compute_here(work: ChunkedWork[PartT, Any], progress: Progress = ignore_progress) -> Iterator[PartT]:
+def compute_here(
+    work: ChunkedWork[PartT, Any], _make: WorkMaker, progress: Progress = ignore_progress
+) -> Iterator[PartT]:
     """Compute the parts of all chunks in this process, one after the other."""
     done, num_items = 0, sum(chunk.stop - chunk.start for chunk in work.chunks)
     for chunk in work.chunks:

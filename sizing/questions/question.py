@@ -7,6 +7,7 @@ A question whose answer is a report in words and charts gives `answer`, or `work
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -161,7 +162,9 @@ class Question(Generic[RequestT, ReportT]):
 
     answer: Callable[[RequestT, Progress], ReportT] | None = None
     work: Callable[[RequestT], ChunkedWork[Any, ReportT]] | None = None
-    """Makes the chunks of a heavy question, in place of `answer`. Raises InvalidInput where the request has none."""
+    """Makes the chunks of a heavy question, in place of `answer`: a function of a module, as other processes call it.
+
+    Raises InvalidInput where the request has none."""
     summary: Callable[[ReportT], Summary] | None = None
     charts: Callable[[ReportT], Sequence[Spec]] | None = None
     briefing: Callable[[ReportT], Briefing] | None = None
@@ -226,8 +229,9 @@ class Question(Generic[RequestT, ReportT]):
         if self.ask is not None:
             return self.ask(request, progress)
         if self.work is not None:
-            work = self.work(request)
-            return self.present(request, work.merge(computer(work, progress)))
+            make = functools.partial(self.work, request)
+            work = make()
+            return self.present(request, work.merge(computer(work, make, progress)))
         if self.answer is None:
             raise TypeError(f"the question {self.title} has neither `answer` nor `work` nor `ask`")
         return self.present(request, self.answer(request, progress))

@@ -1,0 +1,1 @@
+"""Who computes the chunks of heavy questions, where that is not the process that asks."""
