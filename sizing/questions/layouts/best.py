@@ -11,7 +11,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
 from sizing.layout.formats import format_of
 from sizing.layout.trained_model import resolved_model
-from sizing.provenance import CHOSEN, Assumption
+from sizing.provenance import CHOSEN, LAYOUT, Assumption
 from sizing.questions.layouts.answer import answer_layouts, explain_no_fit
 from sizing.questions.layouts.report import FoundLayout, MinMemory
 from sizing.questions.layouts.request import LayoutsRequest, Objective
@@ -110,7 +110,7 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
     reason = f"{CHOSEN}: nothing fits {gpus}, and this comes nearest"
     if report.layouts:
         reason = f"{CHOSEN}: {_describe_best(scenario, report.objective)} of {layouts} that fit {gpus}"
-    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=reason)
+    assumption = Assumption(field=LAYOUT, value=degrees_text(best.parallelism), reason=reason)
     return ScenarioWithLayout(
         scenario=chosen,
         assumed=[
