@@ -11,17 +11,14 @@ from sizing.present.purchase import amount_text, capacity_of_size, cost_text, pr
 from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, FirstScreen, Row
 from sizing.present.size import headline
 from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
-from sizing.provenance import LAYOUT
 from sizing.questions.answer.run_rows import never_needs_storage
-from sizing.questions.answer.state_rows import host_memory_rows, written_beside
+from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.request import INTERVAL
 from sizing.run.retention import Capacity
 from sizing.run.write import NO_WRITE_RATE
-from sizing.scenario import NUM_GPUS
 from sizing.storage.rates import DIRECTIONS, Direction
-from sizing.training import GpuMemory
 from sizing.units import (
     SECONDS_PER_DAY,
     binary_bytes_text,
@@ -94,44 +91,14 @@ def _step(report: SizingReport) -> Iterator[Row]:
     """The time of a step with the range of its error and MFU where they are known, and whether the GPUs hold it all."""
     memory, step = report.training, report.training.step
     if step is None or memory.total_bytes is None:
-        yield from _memory(report)
+        yield from fit_rows(report)
         return
     ends = f"{seconds_text(step.seconds_low)} to {seconds_text(step.seconds_high)}"
     never = f"; never measured: {', '.join(step.not_compared)}" if step.not_compared else ""
     needed = decimal_bytes_text(memory.total_bytes)
-    where = "on the fullest GPU" if memory.gpu_memory_bytes is None else _fits(memory, is_one=False)
+    where = "on the fullest GPU" if memory.gpu_memory_bytes is None else fits_text(memory, is_one=False)
     meaning = f"{ends} by measured runs{never}; MFU {percent_text(step.mfu_fraction)}; {needed} {where}"
     yield Row("Step time", seconds_text(step.seconds), meaning)
-
-
-def _fits(memory: GpuMemory, *, is_one: bool) -> str:
-    """Say whether the bytes that the fullest GPU needs fit what it has; `is_one` where they are its only subject."""
-    capacity, verb = decimal_bytes_text(memory.gpu_memory_bytes or 0), "does" if is_one else "do"
-    fits = ("fits" if is_one else "fit") if memory.runs else f"{verb} not fit"
-    return f"{fits} {capacity} of the fullest GPU"
-
-
-def _memory(report: SizingReport) -> Iterator[Row]:
-    """Whether the fullest GPU holds a layout that was chosen, or any while no storage is given.
-
-    The row names the batch that the layout was chosen by, and what to give for the time of a step. The verdict says it
-    where the layout does not fit.
-    """
-    memory, assumed = report.training, {assumption.field: assumption for assumption in report.assumptions}
-    is_wanted = (LAYOUT in assumed or report.write is None) and NUM_GPUS not in assumed
-    if memory.gpu_memory_bytes is None or memory.cannot_run is not None or not is_wanted:
-        return
-    given = ["training.global_batch_size"] if memory.num_microbatches is None else []
-    meaning = _fits(memory, is_one=True)
-    if memory.total_bytes is None:
-        batch, tokens = (assumed.get(f"training.{name}") for name in ("micro_batch_size", "sequence_length"))
-        meaning += " without activations"
-        if batch and tokens:
-            meaning += f", and with those of micro-batch {batch.value_text} x {tokens.value_text} tokens"
-        is_countable = batch is not None or LAYOUT not in assumed
-        given = ["training.sequence_length", "training.micro_batch_size", *given] if is_countable else []
-    step = f"; for step time and MFU give {', '.join(given)}" if given else ""
-    yield Row("GPU memory", decimal_bytes_text(memory.needed_bytes), meaning + step)
 
 
 def _checkpoint(report: SizingReport) -> Iterator[Row]:
