@@ -134,7 +134,7 @@ def refuse(request: LayoutsRequest, lowest: MinMemory) -> CannotRun:
             continue
         if layouts:
             fits = f"Use more GPUs: {degrees_text(layouts[0].parallelism)} fits on {more:,}"
-            return refusal._replace(remedy=f"{fits}. Or use other nodes")
+            return refusal._replace(remedy=f"{fits}; or use other nodes")
     return refusal
 
 
