@@ -124,7 +124,9 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
     yield VerbParameter("as_json", "switch", as_json, ("--json",))
     if question.check:
-        yield VerbParameter("check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario)
+        yield VerbParameter(
+            "check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario
+        )
 
 
 def example_text(question: Question[Any, Any]) -> str:
