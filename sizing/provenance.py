@@ -88,6 +88,8 @@ def group_by_origin(origins: Mapping[str, Origin]) -> list[Provenance]:
 
 CHOSEN = "chosen for you"
 """Words beside a value that nobody gave and that the product chose among several, as the best layout."""
+LAYOUT = "parallelism"
+"""Field of the assumption that the degrees were chosen, all in one."""
 
 
 class Assumption(StrictModel):

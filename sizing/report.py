@@ -17,7 +17,7 @@ from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.notebook import report_html
 from sizing.origins import prediction_intervals, provenance_of
-from sizing.provenance import Assumption, Provenance
+from sizing.provenance import LAYOUT, Assumption, Provenance
 from sizing.run.evaluation import RunInputs, RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.export import export_steps
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
@@ -243,7 +243,7 @@ class ScenarioWithLayout(NamedTuple):
     @property
     def judged_by(self) -> list[str]:
         """Warnings about the choice without the layout itself, for a report that shows the layout."""
-        others = (each for each in self.assumed if each.field != "parallelism")
+        others = (each for each in self.assumed if each.field != LAYOUT)
         return [*self._misfit, *(f"Assumed: {each.sentence}" for each in others)]
 
     def answer(self, *, progress: Callable[[float], None] | None = None) -> SizingReport:

@@ -118,7 +118,7 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
         yield VerbParameter("full", "switch", "Print all tables, their limits and what was assumed", ("--full",))
         if question.request is Scenario:
             changed = "Config files of before: what changed, side by side"
-            yield VerbParameter("against", "files", changed, ("--against",), metavar="FILE...")
+            yield VerbParameter("against", "files", changed, ("--against",), metavar="FILE...", is_further=True)
     if question.chart:
         yield VerbParameter("chart", "file", "Draw into FILE.html, .png, .svg or .json", ("--chart",))
     yield VerbParameter("report_file", "file", REPORT_HELP, ("--report",))
@@ -127,7 +127,9 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     if question.work:
         yield VerbParameter("workers", "text", WORKERS_HELP, ("--workers",), metavar="N")
     if question.check:
-        yield VerbParameter("check", "switch", question.check.help, ("--check",))
+        yield VerbParameter(
+            "check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario
+        )
 
 
 def example_text(question: Question[Any, Any]) -> str:

@@ -19,6 +19,13 @@ _SHORT = (
     ("_seconds", ""),
     ("_fraction", ""),
 )
+_PLAIN = {
+    "rework_fraction": "lost to failures",
+    "rework_seconds": "work repeated",
+    "regroup_seconds": "time to regroup",
+    "storage.preset": "known storage system",
+}
+"""Ends of names of which the words would be jargon. The fraction counts detection and restart beside the work."""
 _ABBREVIATIONS = {name.lower(): name for name in ("MTBF", "GPU", "GPUs", "NICs", "EMA")}
 _BETWEEN = ("profile",)
 """Parts of a path that say nothing to a reader."""
@@ -31,7 +38,12 @@ def figure_words(name: str) -> str:
     ('write bandwidth', 'optimal period')
     >>> figure_words("storage.profile.planning_seconds_per_rank")
     'planning per rank'
+    >>> figure_words("tiers.0.rework_seconds"), figure_words("storage.preset")
+    ('work repeated', 'known storage system')
     """
+    for end, words in _PLAIN.items():
+        if name.endswith(end):
+            return words
     last = name.rsplit(".", 1)[-1]
     if last in _WHOLE:
         return _WHOLE[last]
@@ -39,8 +51,7 @@ def figure_words(name: str) -> str:
         if last.endswith(unit):
             last = last.removesuffix(unit) + word
             break
-    words = last.replace("num_", "").split("_")
-    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in last.replace("num_", "").split("_"))
 
 
 def figure_name(name: str) -> str:
@@ -49,9 +60,9 @@ def figure_name(name: str) -> str:
     >>> figure_name("storage.profile.write_bytes_per_second"), figure_name("capacity.capacity_bytes")
     ('storage: write bandwidth', 'capacity')
     """
-    *blocks, last = name.split(".")
+    blocks = name.split(".")[:-1]
     block = " ".join(block.replace("_", " ") for block in blocks if block not in _BETWEEN)
-    words = figure_words(last)
+    words = figure_words(name)
     return f"{block}: {words}" if block not in ("", words) else words
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.present.guesses import marked
 from sizing.present.rows import Row, Section
-from sizing.provenance import CHOSEN
+from sizing.provenance import CHOSEN, LAYOUT
 from sizing.report import SizingReport
 from sizing.units import bytes_text, counted_text, decimal_bytes_text, percent_text
 
@@ -55,7 +55,7 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
 def headline(report: SizingReport) -> str:
     """Write in a line which model is trained, on how many GPUs, and the layout where it was chosen."""
     layout, size = report.layout, f"{report.model.num_parameters:,} parameters"
-    degrees = "".join(f"; {row.value_text}, {CHOSEN}" for row in report.assumptions if row.field == "parallelism")
+    degrees = "".join(f"; {row.value_text}, {CHOSEN}" for row in report.assumptions if row.field == LAYOUT)
     name = report.model.name
     model = name if name.startswith(size) else f"{name}: {size}"
     return f"{model} on {counted_text(layout.num_gpus, 'GPU')} ({layout.num_nodes:,} x {layout.node}{degrees})"

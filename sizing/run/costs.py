@@ -34,7 +34,7 @@ class Costs(StrictModel):
         None, description="Price of a write rate of 10^9 bytes per second on the file system. Default: not priced."
     )
     per_lost_gpu_hour: _Price | None = Field(
-        None, description="Price of one GPU-hour lost to stalls, rework and restarts. Default: not priced."
+        None, description="Price of one GPU-hour lost to stalls, repeated work and restarts. Default: not priced."
     )
     run_seconds: PositiveSeconds | None = Field(
         None, description="Seconds of training over which lost GPU-hours are counted. Required with per_lost_gpu_hour."

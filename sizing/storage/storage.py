@@ -39,7 +39,7 @@ class Storage(StrictModel):
 
     preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
         None,
-        description="Name of a published storage system; `ckpt-size storage` lists them. "
+        description="Name of a known storage system; `ckpt-size storage` lists them. "
         "Give exactly one of preset, profile, calibration.",
     )
     profile: StorageProfile | None = Field(

@@ -201,6 +201,15 @@ def share_of_interval_text(fraction: float) -> str:
     return percent_text(fraction) if fraction <= 1 else f"{fraction:,.3g} x the interval"
 
 
+def change_text(before: str, after: str, *, of: str = "") -> str:
+    """Write what two figures, as text, tell of a change; `of` says of what they are parts.
+
+    >>> change_text("19.4 %", "4.46 %", of=" of the time"), change_text("13.1 min", "13.1 min")
+    ('19.4 % to 4.46 % of the time', 'unchanged, 13.1 min')
+    """
+    return f"unchanged, {after}{of}" if before == after else f"{before} to {after}{of}"
+
+
 def counted_text(number: float, noun: str) -> str:
     """Format a number with the noun that it counts.
 

@@ -267,7 +267,7 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     pressed(page, handle, "PageUp")
     longer = field(page, INTERVAL).input_value()
     assert longer == handle.evaluate(SLID) == "2.5min"
-    assert "as asked: 150.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
+    assert "current: 150.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
 
 
 def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_file(page: Page) -> None:

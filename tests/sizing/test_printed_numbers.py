@@ -45,3 +45,18 @@ def test_prices_are_read_with_sign_or_code() -> None:
 def test_a_price_in_another_currency_is_refused(price: str, currency: str) -> None:
     with pytest.raises(InvalidInput, match=f"{PRICE} must be in the currency of the other prices, {currency}, got"):
         decision(price=price, currency=currency)
+
+
+@pytest.mark.parametrize(("first", "second", "currency"), [("$200", "€400", "USD"), ("€200", "$400", "CHF")])
+def test_offers_priced_in_several_currencies_are_refused(first: str, second: str, currency: str) -> None:
+    priced = with_fields(REFERENCE_DECISION, {OTHER: first, "offers.1.prices.0.amount": second, "currency": currency})
+    with pytest.raises(
+        InvalidInput, match=rf"^offers\.[01]\.prices\.0\.amount must be in the currency of .* {currency}, "
+    ):
+        DECIDE.answer(priced)
+
+
+def test_a_scenario_whose_prices_have_several_currencies_is_refused() -> None:
+    costs = {"per_lost_gpu_hour": "$2.80", "run_seconds": "30d", "per_terabyte": "€200"}
+    with pytest.raises(InvalidInput, match="must be in the currency of the other prices, €, got"):
+        scenario_from({"model": {"preset": "gpt2"}, "costs": costs})

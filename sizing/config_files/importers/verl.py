@@ -664,7 +664,7 @@ VERL = Importer(
 
 VERL_SFT = Importer(
     name="verl-sft",
-    title="verl, supervised",
+    title="verl SFT",
     version=_VERSION,
     source="verl, verl/trainer/config/sft_trainer.yaml",
     frameworks=("fsdp2", "megatron"),

@@ -188,7 +188,7 @@ def _points(
     at_best = int(np.searchsorted(intervals, best))
     is_lowest = lost[at_best] <= np.nanmin(lost) * (1 + _SAME)
     lowest = at_best if is_lowest else int(np.nanargmin(lost))
-    places = {"as asked": int(np.searchsorted(intervals, asked)), "best": lowest}
+    places = {"current": int(np.searchsorted(intervals, asked)), "best": lowest}
     for name, place in places.items():
         if not np.isnan(lost[place]):
             yield {

@@ -12,7 +12,7 @@ from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN,
 from sizing.present.size import headline
 from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
 from sizing.questions.answer.run_rows import never_needs_storage
-from sizing.questions.answer.state_rows import host_memory_rows, written_beside
+from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.request import INTERVAL
@@ -88,16 +88,16 @@ def key_figures(report: SizingReport) -> list[Row]:
 
 
 def _step(report: SizingReport) -> Iterator[Row]:
-    """The time of a step with the range of its error, MFU, and whether the fullest GPU holds it all."""
+    """The time of a step with the range of its error and MFU where they are known, and whether the GPUs hold it all."""
     memory, step = report.training, report.training.step
     if step is None or memory.total_bytes is None:
+        yield from fit_rows(report)
         return
     ends = f"{seconds_text(step.seconds_low)} to {seconds_text(step.seconds_high)}"
     never = f"; never measured: {', '.join(step.not_compared)}" if step.not_compared else ""
-    fits = f"{decimal_bytes_text(memory.total_bytes)} on the fullest GPU"
-    if memory.gpu_memory_bytes is not None:
-        fits += f" {'fit' if memory.fits else 'DO NOT FIT'} {decimal_bytes_text(memory.gpu_memory_bytes)}"
-    meaning = f"{ends} by measured runs{never}; MFU {percent_text(step.mfu_fraction)}; {fits}"
+    needed = decimal_bytes_text(memory.total_bytes)
+    where = "on the fullest GPU" if memory.gpu_memory_bytes is None else fits_text(memory, is_one=False)
+    meaning = f"{ends} by measured runs{never}; MFU {percent_text(step.mfu_fraction)}; {needed} {where}"
     yield Row("Step time", seconds_text(step.seconds), meaning)
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from sizing.guesses.guess import WIDE_FRACTION
 from sizing.present.guesses import MARK, roughly
 from sizing.present.rows import UNKNOWN, Row
+from sizing.provenance import LAYOUT
 from sizing.report import SizingReport
 from sizing.run.export import Exported
 from sizing.run.host_memory import HostMemory
 from sizing.run.publication import Published
 from sizing.run.reduction_effect import ReductionEffect, reduction_text
+from sizing.scenario import NUM_GPUS
 from sizing.training import GpuMemory
 from sizing.training.compressed_gradients import CompressedGradients
 from sizing.training.offload import Offloaded
@@ -47,6 +49,36 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
     if memory.bubble_fraction is not None:
         idle = f"of a step the pipeline is idle, with {counted_text(memory.num_microbatches or 0, 'microbatch')}"
         yield Row("bubble", percent_text(memory.bubble_fraction), idle)
+
+
+def fits_text(memory: GpuMemory, *, is_one: bool) -> str:
+    """Say whether the bytes that the fullest GPU needs fit what it has; `is_one` where they are its only subject."""
+    capacity, verb = decimal_bytes_text(memory.gpu_memory_bytes or 0), "does" if is_one else "do"
+    fits = ("fits" if is_one else "fit") if memory.runs else f"{verb} not fit"
+    return f"{fits} {capacity} of the fullest GPU"
+
+
+def fit_rows(report: SizingReport) -> Iterator[Row]:
+    """Whether the fullest GPU holds a layout that was chosen, or any while no storage is given.
+
+    The row names the batch that the layout was chosen by, and what to give for the time of a step. The verdict says it
+    where the layout does not fit.
+    """
+    memory, assumed = report.training, {assumption.field: assumption for assumption in report.assumptions}
+    is_wanted = (LAYOUT in assumed or report.write is None) and NUM_GPUS not in assumed
+    if memory.gpu_memory_bytes is None or memory.cannot_run is not None or not is_wanted:
+        return
+    given = ["training.global_batch_size"] if memory.num_microbatches is None else []
+    meaning = fits_text(memory, is_one=True)
+    if memory.total_bytes is None:
+        batch, tokens = (assumed.get(f"training.{name}") for name in ("micro_batch_size", "sequence_length"))
+        meaning += " without activations"
+        if batch and tokens:
+            meaning += f", and with those of micro-batch {batch.value_text} x {tokens.value_text} tokens"
+        is_countable = batch is not None or LAYOUT not in assumed
+        given = ["training.sequence_length", "training.micro_batch_size", *given] if is_countable else []
+    step = f"; for step time and MFU give {', '.join(given)}" if given else ""
+    yield Row("GPU memory", decimal_bytes_text(memory.needed_bytes), meaning + step)
 
 
 def offload_rows(found: Offloaded | None) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from sizing.present.guesses import MARK, MARK_MEANING, TITLE, headline_range_tex
 from sizing.present.rows import Grid, Summary
 from sizing.present.targets import Lost, has_missed, target_rows, verdict_on, with_refusal
 from sizing.questions.compare.report import ComparisonReport, Explanation, FigureRow
-from sizing.units import figure_text
+from sizing.units import change_text, figure_text
 
 _ORDER_MATTERS = "Where inputs work together, what each changes depends on the order."
 _MAX_CHANGES = 6
@@ -116,8 +116,8 @@ def _steps_grid(report: ComparisonReport, explanation: Explanation) -> Grid:
     rows = []
     for step in explanation.steps:
         texts = [
-            f"{figure_name(change.figure)} {figure_text(change.figure, change.before)} to "
-            f"{figure_text(change.figure, change.after)}"
+            f"{figure_name(change.figure)} "
+            f"{change_text(figure_text(change.figure, change.before), figure_text(change.figure, change.after))}"
             for change in step.changes[:_MAX_CHANGES]
         ]
         if (num_more := len(step.changes) - len(texts)) > 0:

@@ -264,7 +264,7 @@ class DecisionRequest(StrictModel):
     )
     per_lost_gpu_hour: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = Field(
         None,
-        description="Price of one GPU-hour lost to stalls, rework and recovery. Default: lost time is not priced.",
+        description="Price of one GPU-hour lost to stalls, repeated work and recovery. Default: not priced.",
     )
     workloads: Annotated[tuple[Workload, ...], Field(min_length=1, max_length=MAX_WORKLOADS)] = Field(
         description="What runs on the storage, one after the other over the horizon."

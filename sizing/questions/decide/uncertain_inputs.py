@@ -48,7 +48,7 @@ class Ranged:
     @property
     def drawn(self) -> DrawnInput:
         """Range with its ends."""
-        return _describe(self.ends.field, self.offer, (self.ends.low, self.ends.high), "as asked")
+        return _describe(self.ends.field, self.offer, (self.ends.low, self.ends.high), "as given")
 
     def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Array) -> Mapping[str, Array]:
         """Draw the field of the range; of a rate, the part that the background load leaves."""

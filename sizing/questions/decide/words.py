@@ -22,6 +22,7 @@ from sizing.questions.decide.report import (
 )
 from sizing.run.request import READ_RATE, WRITE_RATE
 from sizing.units import (
+    change_text,
     counted_text,
     decimal_bytes_text,
     figure_text,
@@ -270,7 +271,7 @@ def _list_gaps(report: DecisionReport) -> Iterator[Grid]:
         for problem in offer.problems
     ]
     missing = [(offer.name, sentence) for offer in report.offers for sentence in offer.missing]
-    yield Grid("Offers that break rules", ("offer", "what is wrong", "told of it"), tuple(refused))
+    yield Grid("Incomplete offers", ("offer", "what is wrong", "told of it"), tuple(refused))
     yield Grid("What is missing", ("offer", "what it lacks"), tuple(missing))
 
 
@@ -334,26 +335,25 @@ def _tabulate_changes(report: DecisionReport) -> Grid:
 
 
 def _tabulate_ways_back(report: DecisionReport) -> Grid:
-    """Tabulate how a changed interval changes the time until training goes on, and the work that is done again."""
+    """Tabulate how a changed interval changes the time until training goes on, and the work that is repeated."""
     rows: list[tuple[str, ...]] = []
     for offer, workload in _list_workloads(report):
         for change in workload.changes:
             before, after = change.way_back_before, change.way_back_after
             if before is None or after is None:
                 continue
-            redone_before, redone_after = (
-                _known_text(way_back.redone_fraction, percent_text) for way_back in (before, after)
-            )
+            redone = [_known_text(way_back.redone_fraction, percent_text) for way_back in (before, after)]
+            recovery = [seconds_text(way_back.recovery_seconds) for way_back in (before, after)]
             rows.append(
                 (
                     offer.name,
                     workload.name,
                     _field_words(change.field),
-                    f"{seconds_text(before.recovery_seconds)} to {seconds_text(after.recovery_seconds)}",
-                    f"{redone_before} to {redone_after} of the time",
+                    change_text(*recovery),
+                    change_text(*redone, of=" of the time"),
                 )
             )
-    columns = ("offer", "workload", "setting", "recovery", "work done again")
+    columns = ("offer", "workload", "setting", "recovery", "work repeated")
     return Grid("Way back from a failure", columns, tuple(rows))
 
 

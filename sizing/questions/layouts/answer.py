@@ -120,6 +120,24 @@ def explain_no_fit(search: Search, lowest: MinMemory) -> CannotRun:
     return CannotRun(because, f"{search.question.remedies(search.num_gpus)}, or other nodes", is_sure=is_sure)
 
 
+def refuse(request: LayoutsRequest, lowest: MinMemory) -> CannotRun:
+    """Explain why no layout fits, with a number of GPUs on which one does where the first that are tried have one."""
+    search, scenario = Search(request), request.scenario
+    refusal = explain_no_fit(search, lowest)
+    fewest = search.num_gpus * 2 ** math.ceil(math.log2(max(2.0, lowest.gpu_bytes / search.room_bytes)))
+    for more in (fewest, 2 * fewest):
+        cluster = scenario.cluster.model_copy(update={"num_gpus": more})
+        larger = request.model_copy(update={"scenario": scenario.model_copy(update={"cluster": cluster})})
+        try:
+            layouts = answer_layouts(larger).layouts
+        except InvalidInput:
+            continue
+        if layouts:
+            fits = f"Use more GPUs: {degrees_text(layouts[0].parallelism)} fits on {more:,}"
+            return refusal._replace(remedy=f"{fits}; or use other nodes")
+    return refusal
+
+
 def _describe_offload(search: Search, emptied: SizedCandidate | None) -> str:
     """Say what the nearest needs with all off the GPU that its framework moves, where it moves anything."""
     if emptied is None or emptied.offload is None:

@@ -98,7 +98,7 @@ def _read_range(
         raise InvalidInput.of(
             f"ranges.{path}", "must be a number that the scenario has", value=given, remedy="give the field a value"
         )
-    return VariedNumber(path, given, (low, high), "as asked", is_asked=True)
+    return VariedNumber(path, given, (low, high), "as given", is_asked=True)
 
 
 def _value_of_end(document: Mapping[str, Any], path: str, end: float | str) -> Any:

@@ -19,7 +19,7 @@ def test_the_table_has_each_input_with_what_the_headline_becomes(tmp_path: Path)
     assert found.returncode == 0, found.stderr
     lines = [" ".join(line.split()) for line in found.stdout.splitlines()]
     assert lines[0] == "Lost time 19.6 %"
-    assert "interval 4.00 h 30.0 min to 4.00 h 5.31 % to 19.6 % as asked" in lines
+    assert "interval 4.00 h 30.0 min to 4.00 h 5.31 % to 19.6 % as given" in lines
     failures = "failures per node day 0.0065 0.0052 to 0.0078 16.0 % to 23.2 %"
     assert f"{failures} 20.0 % down and up: no range of it is published" in lines
 

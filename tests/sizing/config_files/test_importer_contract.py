@@ -84,3 +84,9 @@ def test_a_value_of_another_kind_is_refused_or_told_and_never_a_fault(importer: 
         text = yaml.safe_dump(_nested({**_minimal(importer), name: value}))
         with contextlib.suppress(InvalidInput):
             import_texts(text, name="train.yaml", num_gpus=64)
+
+
+def test_titles_read_as_a_list_that_has_each_once() -> None:
+    titles = [importer.title for importer in IMPORTERS.values()]
+    assert len({title.casefold() for title in titles}) == len(titles)
+    assert [title for title in titles if "," in title] == []

@@ -330,6 +330,35 @@ def test_a_model_alone_is_sized_without_a_word_that_frightens() -> None:
     assert not any("this layout cannot run" in warning for warning in report.warnings)
 
 
+def memory_of(**blocks: Any) -> dict[str, str]:
+    """The rows of memory and time of 8B on 64 GPUs, as one text each."""
+    asked = {"model": {"preset": "llama-3-8b"}, "cluster": {"num_gpus": 64}, **blocks}
+    rows = first_screen(answer(asked)).figures
+    return {row.label: f"{row.figure} {row.meaning}" for row in rows if row.label in {"GPU memory", "Step time"}}
+
+
+def test_model_and_gpus_alone_tell_whether_they_fit_and_what_the_time_of_a_step_lacks() -> None:
+    """8.03e9 parameters over tensor 4, with 2 + 4 + 12 bytes each: 36.14 GB."""
+    (said,) = memory_of().values()
+    assert said == (
+        "36.14 GB fits 80.00 GB of the fullest GPU without activations, and with those of micro-batch 1 x 8,192 tokens; "
+        "for step time and MFU give training.sequence_length, training.micro_batch_size, training.global_batch_size"
+    )
+    batch = {"sequence_length": 8192, "micro_batch_size": 1}
+    assert memory_of(training=batch)["GPU memory"].endswith(
+        " GB fits 80.00 GB of the fullest GPU; for step time and MFU give training.global_batch_size"
+    )
+    timed = memory_of(training=batch | {"global_batch_size": 512})
+    assert list(timed) == ["Step time"]
+    assert "; MFU " in timed["Step time"]
+    assert timed["Step time"].endswith(" GB fit 80.00 GB of the fullest GPU")
+
+
+def test_memory_is_not_on_the_first_screen_where_the_verdict_says_it_or_nobody_named_gpus() -> None:
+    assert memory_of(cluster={"num_gpus": 1}) == {}
+    assert memory_of(cluster={}) == {}
+
+
 @pytest.mark.parametrize("named", [{"cluster": {"num_gpus": 1}}, {"parallelism": {"data": 1}}])
 def test_a_model_on_gpus_that_somebody_named_cannot_run_where_it_does_not_fit(named: dict[str, Any]) -> None:
     assert first_screen(answer({"model": {"preset": "llama-3-8b"}} | named)).verdict.startswith(

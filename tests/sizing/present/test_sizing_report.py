@@ -27,10 +27,10 @@ def curve_and_points(document: dict[str, Any]) -> tuple[dict[float, float], dict
 
 def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_best() -> None:
     lost, points, report = curve_and_points(REFERENCE_SCENARIO)
-    assert points["as asked"]["lost_fraction"] == pytest.approx(report.interval.lost_at_interval_fraction, rel=1e-9)
+    assert points["current"]["lost_fraction"] == pytest.approx(report.interval.lost_at_interval_fraction, rel=1e-9)
     assert points["best"]["interval_seconds"] == pytest.approx(report.interval.optimal_period_seconds, rel=1e-3)
     below = max(fraction for interval, fraction in lost.items() if 2000 < interval < 14_400)
-    assert below < points["as asked"]["lost_fraction"]
+    assert below < points["current"]["lost_fraction"]
 
 
 @pytest.mark.parametrize("name", ["reference", "all missed", "two short limits", "tiers and prices"])
@@ -95,6 +95,6 @@ def test_the_words_of_a_point_near_the_axis_stand_on_its_right_and_below_the_cur
     scenario = scenario_from(SCENARIOS["all missed"])
     curve = report_charts(scenario, answer(scenario))[0]
     _, asked, _, best = curve["layer"][2:]
-    assert asked["data"]["values"][0]["label"].startswith("as asked: 30.00 s")
+    assert asked["data"]["values"][0]["label"].startswith("current: 30.00 s")
     assert (asked["mark"]["align"], asked["mark"]["dy"]) == ("left", 16)
     assert (best["mark"]["align"], best["mark"]["dy"]) == ("left", -12)

@@ -97,7 +97,7 @@ def test_where_nothing_fits_the_nearest_is_taken_and_called_so() -> None:
     assert str(report.training.cannot_run).startswith(
         "Does not fit on 64 GPUs: the nearest layout, tensor 8, pipeline 8 and "
     )
-    assert report.training.remedy == "Use more GPUs: tensor 8, pipeline 64 fits on 512. Or use other nodes"
+    assert report.training.remedy == "Use more GPUs: tensor 8, pipeline 64 fits on 512; or use other nodes"
     assert answer(on_gpus("megatron-1t", 512)).training.cannot_run is None
     assert sum("nearest" in warning for warning in report.warnings) == 1
 

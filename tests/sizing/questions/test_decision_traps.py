@@ -6,6 +6,7 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.questions.decide.report import DecisionReport, OfferDecision
+from sizing.questions.decide.request import REFERENCE_DECISION
 from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
 from sizing.units import SECONDS_PER_YEAR
@@ -116,7 +117,7 @@ def test_an_offer_with_a_bad_price_is_judged_without_it_and_one_with_a_bad_rate_
     assert "offers.0.prices.0" in rent.problems[0]
     assert "every" in rent.problems[0]
     assert typo.problems[0].startswith("offers.1.storage.profile.write_bytes_per_second ")
-    shown = {grid.title: grid.rows for grid in decision_summary(report).grids}["Offers that break rules"]
+    shown = {grid.title: grid.rows for grid in decision_summary(report).grids}["Incomplete offers"]
     assert [(row[0], row[2]) for row in shown] == [("rent", "all but its price"), ("typo", "nothing")]
 
 
@@ -251,3 +252,10 @@ def test_a_proposed_interval_is_one_that_saves_can_keep() -> None:
     (proposed,) = (workload.proposed for workload in found.workloads)
     assert proposed is not None
     assert not any("drains" in warning for warning in proposed.warnings)
+
+
+def test_a_figure_that_a_change_leaves_as_it_is_is_unchanged() -> None:
+    shown = {grid.title: grid for grid in decision_summary(DECIDE.answer(REFERENCE_DECISION)).grids}
+    (recovery, repeated), *_ = ((row[3], row[4]) for row in shown["Way back from a failure"].rows)
+    assert recovery == "unchanged, 0 s"
+    assert repeated.startswith("19.4 % to ")

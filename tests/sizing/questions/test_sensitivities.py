@@ -124,7 +124,7 @@ def test_the_table_says_why_an_input_is_varied_so_far() -> None:
 def test_a_range_of_ones_own_has_the_units_of_its_field() -> None:
     report = SENSITIVITY.answer(REFERENCE_SENSITIVITY)
     interval = swing(report, "checkpoint.interval_seconds")
-    assert (interval.low, interval.high, interval.source) == (1800, 14_400, "as asked")
+    assert (interval.low, interval.high, interval.source) == (1800, 14_400, "as given")
     assert interval.headline_high == report.headline.value
     percent = asked(fraction="50%")
     assert swing(percent, "reliability.failures_per_node_day").low == pytest.approx(0.00325)
