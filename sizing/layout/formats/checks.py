@@ -86,6 +86,15 @@ def check_format(
         )
 
 
+def is_allowed(saved_as: CheckpointFormat, training: Training, parallelism: Parallelism, *, mode: Mode) -> bool:
+    """Tell whether a format fits the framework, the optimizer, the mode and the degrees."""
+    try:
+        check_format(saved_as, training, parallelism, mode=mode, files_per_rank=None, optimizer_sharding=None)
+    except InvalidInput:
+        return False
+    return True
+
+
 def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> None:
     """Refuse a layout into which a format's files cannot be read.
 
