@@ -21,6 +21,7 @@ from sizing.run.request import (
     best_goodput_fraction,
     interval_bounds,
     last_that_meets,
+    profile_path,
 )
 from sizing.run.solver import (
     GOODPUT,
@@ -44,6 +45,7 @@ from sizing.units import (
     seconds_text,
 )
 
+BEYOND_CACHE = profile_path("beyond_cache_bytes_per_second", "write")
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth", COPY_RATE: "min GPU-to-host bandwidth"}
 _FIELDS = {"detection": "reliability.detection_seconds", "relaunch": "reliability.relaunch_seconds"}
 _ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
@@ -149,7 +151,8 @@ def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping
 
 def _what_is_left(request: RunRequest, target: str) -> str:
     """Say what takes too long where storage takes no time, and what would meet the target all the same."""
-    best, otherwise = request.with_values(request.unlimited), _with_cached_plans_text(request, target)
+    best = request.with_values(request.unlimited)
+    otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
     if target == GOODPUT:
         reached = percent_text(best_goodput_fraction(best) or 0.0)
         return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}{otherwise}"
@@ -176,19 +179,38 @@ def _with_cached_plans_text(request: RunRequest, target: str) -> str:
 
 def _copy_remedy(request: RunRequest, target: str) -> str:
     """Where the share fits host memory, no write rate shortens the stall of an asynchronous save."""
+    rate = _min_rate(request, target, COPY_RATE)
+    if rate is None:
+        planning = planning_text(request)
+        beside = f", planning{planning} included," if planning else ""
+        otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
+        beside = f"what comes beside the copy{beside} stalls for longer"
+        return f"no rate of the copy from GPU to host meets it: {beside}{otherwise}"
+    return f"{rates_text({COPY_RATE: rate})} would meet it"
+
+
+def _beyond_cache_text(request: RunRequest, target: str) -> str:
+    """What would meet a target if a full cache of the storage drained faster; empty where nothing would."""
+    if request.given(BEYOND_CACHE) is None:
+        return ""
+    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,))
+    rate = solution and _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)
+    if solution is None or rate is None:
+        return ""
+    faster = request.with_values({BEYOND_CACHE: parse_bytes_per_second(min_rate_text(rate))})
+    rates = _solution_text(faster, target, solution.values) or "the rates given"
+    return f"; with {BEYOND_CACHE} {min_rate_text(rate)}, {rates} would meet it"
+
+
+def _min_rate(request: RunRequest, target: str, field: str) -> float | None:
+    """The min rate of one field with which a target is met; None where none is enough."""
     most = float(MAX_BYTES)
 
     def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        check = request.check(target, {COPY_RATE: rates if len(rates) > 1 else float(rates[0])})
+        check = request.check(target, {field: rates if len(rates) > 1 else float(rates[0])})
         return np.atleast_1d(np.asarray(check.met if check else False))
 
-    if not meets(np.array([most]))[0]:
-        planning = planning_text(request)
-        beside = f", planning{planning} included," if planning else ""
-        otherwise = _with_cached_plans_text(request, target)
-        beside = f"what comes beside the copy{beside} stalls for longer"
-        return f"no rate of the copy from GPU to host meets it: {beside}{otherwise}"
-    return f"{rates_text({COPY_RATE: last_that_meets(meets, good=most, bad=1.0)})} would meet it"
+    return last_that_meets(meets, good=most, bad=1.0) if meets(np.array([most]))[0] else None
 
 
 def before_reading_text(reliability: Reliability | None, *, max_seconds: float) -> str:

@@ -236,7 +236,7 @@ def _suggest_distributed_optimizer(
         return
     memory = divided.memory(given, room_bytes=room_bytes, recomputations=recomputations)
     if memory.needed_bytes <= room_bytes:
-        names = " or ".join(each.name for each in able if is_allowed(each, divided.training, given, mode=each.modes[0]))
+        names = " or ".join(each.name for each in able if is_allowed(each, divided.training, given))
         in_format = "" if takes in question.saved_as.takes else f" and checkpoint.format {names}"
         recomputed = f" and recomputation {memory.recomputation}" if memory.recomputation else ""
         yield (

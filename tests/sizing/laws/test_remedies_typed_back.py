@@ -12,7 +12,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.report import SizingReport, answer
-from sizing.run.remedies import CACHED_PLANS
+from sizing.run.remedies import BEYOND_CACHE, CACHED_PLANS
 from sizing.run.targets import TargetCheck
 from tests.sizing.laws.scenarios import FRESH_SEEDS, drawn, repeated
 
@@ -30,7 +30,7 @@ _FIELDS = {
     for direction, stream in (("write", "writer"), ("read", "reader"))
     for unit, name in (("node", "node"), (stream, "writer"))
 }
-_VALUE = re.compile(rf"({'|'.join(_FIELDS)}) ([0-9.,]+ [A-Za-zµ/]+)")
+_VALUE = re.compile(rf"({'|'.join([*_FIELDS, re.escape(BEYOND_CACHE)])}) ([0-9.,]+ [A-Za-zµ/]+)")
 _DEGREE = re.compile(r"([a-z_ ]+?) (\d+)(?:, |$)")
 _DIVIDED = re.compile(
     r"With training\.distributed_optimizer true(?: and checkpoint\.format (.+?))?(?: and recomputation (\w+))? it needs "
@@ -50,9 +50,9 @@ def _ways_to_meet(check: TargetCheck) -> Iterator[Way]:
     """The values that a remedy names, each of which alone meets the target, and those of guesses that do."""
     remedy = check.remedy or ""
     if remedy.endswith(" would meet it"):
-        *_, wanted = remedy.rpartition("; with ")
-        for way in wanted.removesuffix(" would meet it").split(", or "):
-            values = {_FIELDS[name]: value for name, value in _VALUE.findall(way)}
+        _, *others = remedy.split("; with ")
+        for way in (way for wanted in others or [remedy] for way in wanted.split(", or ")):
+            values = {_FIELDS.get(name, name): value for name, value in _VALUE.findall(way)}
             values |= {"checkpoint.cached_plans": True} if CACHED_PLANS in way else {}
             assert values, remedy
             yield values
