@@ -12,8 +12,9 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.report import SizingReport, answer
-from sizing.run.remedies import BEYOND_CACHE, CACHED_PLANS
+from sizing.run.remedies import BEYOND_CACHE
 from sizing.run.targets import TargetCheck
+from sizing.run.write import CACHED_PLANS
 from tests.sizing.laws.scenarios import FRESH_SEEDS, drawn, repeated
 
 # First those whose interval is a whole multiple of a tier's, or at a peak, whose groups must each hold the whole state,
