@@ -292,7 +292,13 @@ def stall_assumptions(
 
 
 def cached_planning_fraction(checkpoint: Checkpoint) -> float:
-    """The planning with cached plans over that as it is; 1 where plans are cached."""
+    """The planning with cached plans over that as it is; 1 where plans are cached.
+
+    Source: `layout.formats.base.planned_fraction`.
+
+    >>> cached_planning_fraction(Checkpoint(cached_plans=True)), round(1 / cached_planning_fraction(Checkpoint()), 1)
+    (1.0, 30.5)
+    """
     return planned_fraction(cached=True) / planned_fraction(cached=checkpoint.cached_plans)
 
 
