@@ -12,6 +12,7 @@ from sizing.frameworks import FRAMEWORKS
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
+from sizing.layout.formats import formats_of
 from sizing.layout.size import size_warnings, weights_bytes
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
@@ -20,7 +21,8 @@ from sizing.origins import prediction_intervals, provenance_of
 from sizing.provenance import LAYOUT, Assumption, Provenance
 from sizing.run.evaluation import RunInputs, RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.export import export_steps
-from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
+from sizing.run.host_memory import HostMemory, host_memory
+from sizing.run.host_memory_remedies import host_memory_warnings
 from sizing.run.job_limits import JobLimit, JobLimitName, LimitInputs, job_limit_warnings, job_limits
 from sizing.run.publication import (
     Published,
@@ -279,6 +281,15 @@ class _Results:
     run: RunReport
     publication: Published | None
 
+    def host_memory_with(self, fields: Mapping[str, Any]) -> HostMemory:
+        """Return the host memory with other fields of the checkpoint; another format gets a layout of its own.
+
+        Raises InvalidInput where they do not go with the rest.
+        """
+        checkpoint = self.scenario.checkpoint.model_copy(update=fields)
+        changed = self.scenario.model_copy(update={"checkpoint": checkpoint})
+        return _host_memory(changed, size_layout(changed) if "format" in fields else self.layout, self.offload)
+
 
 def _compute_results(scenario: Scenario) -> _Results:
     layout, storage, inputs = size_layout(scenario), resolve_storage(scenario.storage), scenario.run_inputs
@@ -301,16 +312,20 @@ def _compute_results(scenario: Scenario) -> _Results:
         gradient_compression=compressed_gradients(
             scenario.training, scenario.parallelism, checkpoint_layout=layout.checkpoint_layout
         ),
-        host_memory=host_memory(
-            layout.checkpoint_layout,
-            scenario.parallelism,
-            node=layout.node,
-            checkpoint=scenario.checkpoint,
-            plan=layout.workload.restores[scenario.checkpoint.restore],
-            offloaded_bytes=offload.host_bytes if offload else 0,
-        ),
+        host_memory=_host_memory(scenario, layout, offload),
         run=evaluate(layout.workload, inputs).report,
         publication=_publication(scenario, layout, storage),
+    )
+
+
+def _host_memory(scenario: Scenario, layout: SizedLayout, offload: Offloaded | None) -> HostMemory:
+    return host_memory(
+        layout.checkpoint_layout,
+        scenario.parallelism,
+        node=layout.node,
+        checkpoint=scenario.checkpoint,
+        plan=layout.workload.restores[scenario.checkpoint.restore],
+        offloaded_bytes=offload.host_bytes if offload else 0,
     )
 
 
@@ -429,7 +444,10 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from results.layout.memory_warnings
     yield from offload_warnings(results.offload, mode=checkpoint.mode)
     yield from compression_warnings(results.gradient_compression, total_bytes=checkpoint_layout.size.total_bytes)
-    yield from host_memory_warnings(results.host_memory)
+    formats = [each.name for each in formats_of(scenario.training.framework)]
+    yield from host_memory_warnings(
+        results.host_memory, checkpoint=checkpoint, formats=formats, memory_with=results.host_memory_with
+    )
     told: tuple[JobLimitName, ...] = ("host-memory",)
     if cannot_run is not None or results.layout.memory.fits is False:
         told = (*told, "gpu-memory")

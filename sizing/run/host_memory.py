@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from pydantic import Field
 
@@ -12,7 +11,6 @@ from sizing.layout import CheckpointLayout, Parallelism
 from sizing.run.checkpoint import MEMORY_KINDS, Checkpoint
 from sizing.run.read_plan import ReadPlan
 from sizing.strict_model import StrictModel
-from sizing.units import decimal_bytes_text
 
 
 class HostMemory(StrictModel):
@@ -197,40 +195,3 @@ def _gathered_bytes(checkpoint_layout: CheckpointLayout) -> int:
         return held * min(layout.gpus_per_node, layout.num_gpus)
     largest = max(file.bytes_of(parts) for writer in checkpoint_layout.writers for file in writer.files)
     return largest * layout.max_writers_per_node
-
-
-def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
-    """What a reader must know before believing that the state can be gathered, staged or read back."""
-    if memory.node_bytes is None or memory.usable_bytes is None:
-        return
-    kept = (
-        f"{decimal_bytes_text(memory.offloaded_bytes)} of it for training.offload, " if memory.offloaded_bytes else ""
-    )
-    has = f"a node has {decimal_bytes_text(memory.node_bytes)}, {decimal_bytes_text(memory.usable_bytes)} without what "
-    has += "the system keeps"
-    if memory.fits is False:
-        needs = f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}and {has}"
-        yield f"{needs}. {_remedy(memory)}"
-    elif memory.saving_bytes and memory.needed_high_bytes > memory.usable_bytes:
-        with_buffers = f"up to {decimal_bytes_text(memory.needed_high_bytes)} with buffers of pickling and page cache"
-        needs = f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, {kept}{with_buffers}"
-        yield f"{needs}, and {has}: it may not fit. {_remedy(memory)}"
-    if memory.fits_restore is False and memory.restore_bytes:
-        yield (
-            f"A restore needs {decimal_bytes_text(memory.restoring_bytes)} of host memory per node, {kept}and {has}. "
-            "Let the ranks of a node load in turns, or use a format that is read tensor by tensor"
-        )
-
-
-def _remedy(memory: HostMemory) -> str:
-    """Say what lowers the need for host memory."""
-    if not memory.saving_bytes:
-        return "Offload less (training.offload), or use more nodes"
-    if memory.staged_bytes or memory.tier_bytes:
-        return (
-            "Spread the writers over more nodes, lower checkpoint.staging_bytes, keep less in memory tiers, or save "
-            "with mode sync"
-        )
-    if memory.delta_base_bytes:
-        return "Spread the writers over more nodes, or save without checkpoint.reduction.delta"
-    return "Choose a format in which every rank writes its own share"

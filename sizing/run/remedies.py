@@ -21,6 +21,7 @@ from sizing.run.request import (
     best_goodput_fraction,
     interval_bounds,
     last_that_meets,
+    profile_path,
 )
 from sizing.run.solver import (
     GOODPUT,
@@ -31,10 +32,20 @@ from sizing.run.solver import (
 )
 from sizing.run.targets import TargetCheck
 from sizing.run.workload import ONE_PROCESS
-from sizing.run.write import PLANNING, process_assumed
+from sizing.run.write import CACHED_PLANS, PLANNING, cached_planning_fraction, process_assumed
 from sizing.storage.limits import limit_text
-from sizing.units import MAX_BYTES, figure_text, min_rate_text, min_seconds_text, percent_text, seconds_text
+from sizing.units import (
+    MAX_BYTES,
+    exact_number_text,
+    min_rate_text,
+    min_seconds_text,
+    parse_bytes_per_second,
+    parse_seconds,
+    percent_text,
+    seconds_text,
+)
 
+BEYOND_CACHE = profile_path("beyond_cache_bytes_per_second", "write")
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth", COPY_RATE: "min GPU-to-host bandwidth"}
 _FIELDS = {"detection": "reliability.detection_seconds", "relaunch": "reliability.relaunch_seconds"}
 _ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
@@ -70,20 +81,25 @@ def _overhead_remedy(request: RunRequest, figures: RunReport) -> str:
         COPY_RATE: required.device_to_host_bytes_per_second,
         INTERVAL: interval if interval <= interval_bounds(request)[1] else None,
     }
-    meeting = []
-    for way in ({field: value} for field, value in ways.items() if value is not None):
-        check = request.check("max_overhead_fraction", way)
-        if check is not None and check.met:
-            meeting.append(rates_text(way))
+    alone = [{field: value} for field, value in ways.items() if value is not None]
+    meeting = [rates_text(way) for way in alone if _is_met(request, "max_overhead_fraction", way)]
+    cached = with_cached_plans(request)
+    if cached is not None and _is_met(cached, "max_overhead_fraction", {}):
+        meeting.append(CACHED_PLANS)
     return f"{', or '.join(meeting)} would meet it" if meeting else _NO_SINGLE_VALUE
 
 
-def rates_text(values: Mapping[str, float]) -> str:
+def _is_met(request: RunRequest, target: str, values: Mapping[str, object]) -> bool:
+    check = request.check(target, values)
+    return check is not None and bool(check.met)
+
+
+def rates_text(values: Mapping[str, float], *, seconds_text_of: Callable[[float], str] = min_seconds_text) -> str:
     """Say the rates of a joint solution, that of the file system first, and the interval that goes with them last."""
     parts = []
     for field, value in sorted(values.items(), key=lambda item: (item[0] == INTERVAL, item[0] not in _NAMES)):
         if field == INTERVAL:
-            parts.append(f"one checkpoint every {min_seconds_text(value)}")
+            parts.append(f"one checkpoint every {seconds_text_of(value)}")
             continue
         direction, stream = ("write", "writer") if "write_bytes" in field else ("read", "reader")
         name = _NAMES.get(field, f"{direction} bandwidth per {'node' if 'node_' in field else stream}")
@@ -103,7 +119,25 @@ def _remedy(request: RunRequest, target: str) -> str:
         if is_held_by_adapters(request, target):
             return _ADAPTERS
         return _copy_remedy(request, target) if is_stall else _NO_STORAGE + _what_is_left(request, target)
-    return f"{rates_text(_rates_to_raise(request, solution.values))} would meet it"
+    ways = [_solution_text(request, target, solution.values)]
+    cached = with_cached_plans(request)
+    if cached is not None and _is_met(cached, target, {}):
+        ways.append(CACHED_PLANS)
+    return f"{', or '.join(ways)} would meet it"
+
+
+def _solution_text(request: RunRequest, target: str, values: Mapping[str, float]) -> str:
+    """What a scenario must change to reach a solution, rounded unless the target is missed then, as near a peak."""
+    raised = _rates_to_raise(request, values)
+    rounded = {
+        field: parse_seconds(min_seconds_text(value))
+        if field == INTERVAL
+        else parse_bytes_per_second(min_rate_text(value))
+        for field, value in raised.items()
+    }
+    if _is_met(request, target, rounded):
+        return rates_text(raised)
+    return rates_text(raised, seconds_text_of=lambda seconds: f"{exact_number_text(seconds)} s")
 
 
 def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping[str, float]:
@@ -116,11 +150,12 @@ def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping
 
 
 def _what_is_left(request: RunRequest, target: str) -> str:
-    """Say what takes too long where storage takes no time."""
+    """Say what takes too long where storage takes no time, and what would meet the target all the same."""
     best = request.with_values(request.unlimited)
+    otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
     if target == GOODPUT:
         reached = percent_text(best_goodput_fraction(best) or 0.0)
-        return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}"
+        return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}{otherwise}"
     write = best.at({}).write
     if write is None or target not in _OF_SAVES:
         return "other steps take too long"
@@ -129,34 +164,53 @@ def _what_is_left(request: RunRequest, target: str) -> str:
         inputs = request.inputs
         rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
         assumed = "" if rate is None else range_text(ONE_PROCESS, rate)
-    taken = seconds_text(write.stall_seconds)
-    return f"{limit_text(write.bottleneck)}{assumed} alone takes {taken}{_least_planning_text(request, target)}"
+    return f"{limit_text(write.bottleneck)}{assumed} alone takes {seconds_text(write.stall_seconds)}{otherwise}"
 
 
-def _least_planning_text(request: RunRequest, target: str) -> str:
-    """What would meet a target if plans took as short as they may; empty where that is not so, or nobody assumed."""
-    least = with_least_planning(request)
-    solution = joint_solution(least, (target,)) if least else None
-    if least is None or solution is None:
+def _with_cached_plans_text(request: RunRequest, target: str) -> str:
+    """What would meet a target if saves reused their plans; empty where nothing would, or they do."""
+    cached = with_cached_plans(request)
+    solution = joint_solution(cached, (target,)) if cached else None
+    if cached is None or solution is None:
         return ""
-    low = figure_text(PLANNING, float(least.given(PLANNING) or 0.0))
-    rates = rates_text(_rates_to_raise(least, solution.values)) or "the rates given"
-    return f"; with planning {low} per rank, {rates} would meet it"
+    rates = _solution_text(cached, target, solution.values) or "the rates given"
+    return f"; with {CACHED_PLANS}, {rates} would meet it"
 
 
 def _copy_remedy(request: RunRequest, target: str) -> str:
     """Where the share fits host memory, no write rate shortens the stall of an asynchronous save."""
+    rate = _min_rate(request, target, COPY_RATE)
+    if rate is None:
+        planning = planning_text(request)
+        beside = f", planning{planning} included," if planning else ""
+        otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
+        beside = f"what comes beside the copy{beside} stalls for longer"
+        return f"no rate of the copy from GPU to host meets it: {beside}{otherwise}"
+    return f"{rates_text({COPY_RATE: rate})} would meet it"
+
+
+def _beyond_cache_text(request: RunRequest, target: str) -> str:
+    """What would meet a target if a full cache of the storage drained faster; empty where nothing would."""
+    if request.given(BEYOND_CACHE) is None:
+        return ""
+    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,))
+    rate = solution and _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)
+    if solution is None or rate is None:
+        return ""
+    faster = request.with_values({BEYOND_CACHE: parse_bytes_per_second(min_rate_text(rate))})
+    rates = _solution_text(faster, target, solution.values) or "the rates given"
+    return f"; with {BEYOND_CACHE} {min_rate_text(rate)}, {rates} would meet it"
+
+
+def _min_rate(request: RunRequest, target: str, field: str) -> float | None:
+    """The min rate of one field with which a target is met; None where none is enough."""
     most = float(MAX_BYTES)
 
     def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        check = request.check(target, {COPY_RATE: rates if len(rates) > 1 else float(rates[0])})
+        check = request.check(target, {field: rates if len(rates) > 1 else float(rates[0])})
         return np.atleast_1d(np.asarray(check.met if check else False))
 
-    if not meets(np.array([most]))[0]:
-        planning = planning_text(request)
-        beside = f", planning{planning} included," if planning else ""
-        return f"no rate of the copy from GPU to host meets it: what comes beside the copy{beside} stalls for longer"
-    return f"{rates_text({COPY_RATE: last_that_meets(meets, good=most, bad=1.0)})} would meet it"
+    return last_that_meets(meets, good=most, bad=1.0) if meets(np.array([most]))[0] else None
 
 
 def before_reading_text(reliability: Reliability | None, *, max_seconds: float) -> str:
@@ -203,13 +257,17 @@ def goodput_with_less_text(request: RunRequest, goodput_of: Callable[[RunRequest
 
 def planning_text(request: RunRequest) -> str:
     """The range of the planning of a save where nobody stated it; empty where somebody did or nothing is planned."""
-    return next((range_text(PLANNING, value, per=" per rank") for value in _assumed_planning(request)), "")
+    if request.inputs.checkpoint.cached_plans is not None:
+        return ""
+    return next((range_text(PLANNING, value, per=" per rank") for value in _computed_planning(request)), "")
 
 
-def with_least_planning(request: RunRequest) -> RunRequest | None:
-    """The request at the lower end of an assumed planning; None where it is not assumed."""
-    lows = (plausible_range(PLANNING).ends(value)[0] for value in _assumed_planning(request))
-    return next((request.with_values({PLANNING: low}) for low in lows), None)
+def with_cached_plans(request: RunRequest) -> RunRequest | None:
+    """The request whose saves reuse their plans; None where they do, none are made, or their time is given."""
+    shorter = cached_planning_fraction(request.inputs.checkpoint)
+    if shorter == 1:
+        return None
+    return next((request.with_values({PLANNING: value * shorter}) for value in _computed_planning(request)), None)
 
 
 def _assumed_before_reading(reliability: Reliability | None) -> dict[str, float]:
@@ -219,10 +277,8 @@ def _assumed_before_reading(reliability: Reliability | None) -> dict[str, float]
     return {name: value for name, field in _FIELDS.items() if isinstance(value := values.get(field), float)}
 
 
-def _assumed_planning(request: RunRequest) -> Iterator[float]:
-    """The planning of a rank, where its range is open: nobody stated it, nor whether plans are cached."""
-    if request.inputs.checkpoint.cached_plans is not None:
-        return
+def _computed_planning(request: RunRequest) -> Iterator[float]:
+    """The planning of a rank, where nobody stated it."""
     for each in run_assumptions(request.workload, request.inputs):
         if each.field == PLANNING and isinstance(each.value, float):
             yield each.value

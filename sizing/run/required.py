@@ -19,7 +19,14 @@ from sizing.run.restore import exchange_of
 from sizing.run.targets import TargetCheck, Targets
 from sizing.run.tiers import TierLevel, levels_of_tiers, max_save_stall_seconds
 from sizing.run.workload import ONE_PROCESS, CheckpointWorkload
-from sizing.run.write import at_copy_rate, staging_wait_seconds, stalling_planning_seconds, with_copy_rate
+from sizing.run.write import (
+    CACHED_PLANS,
+    at_copy_rate,
+    cached_planning_fraction,
+    staging_wait_seconds,
+    stalling_planning_seconds,
+    with_copy_rate,
+)
 from sizing.storage.joint_rates import FILE_SYSTEM, NODE, JointRates, joint_rates
 from sizing.storage.limits import Demand, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
@@ -395,15 +402,16 @@ def required_warnings(
     missed = {check.target for check in checks if check.met is False}
     if required.write_bytes_per_second is None and required.write_target not in missed:
         rates = profile.write if profile else Rates()
-        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([workload.write], required.write_seconds, rates)}"
+        why = _no_rate([workload.write], required.write_seconds, rates, checkpoint=checkpoint)
+        yield f"The {_WRITE_TARGETS[required.write_target]} {why}"
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = workload.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates())}"
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates(), checkpoint=checkpoint)}"
 
 
-def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
-    """Say what takes longer than a target leaves, whatever the bandwidth."""
+def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates, *, checkpoint: Checkpoint) -> str:
+    """Say what takes longer than a target leaves, whatever the bandwidth; name cached plans where they are enough."""
     through_adapters = float(sum(step.network_seconds for step in steps))
     if through_adapters > seconds:
         taken = seconds_text(through_adapters)
@@ -413,7 +421,13 @@ def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
         assumed, is_given = steps[0].process_bytes_per_second, rates.process_bytes_per_second is not None
         rate = "" if is_given or assumed is None else range_text(ONE_PROCESS, float(assumed))
         return f"is not met at any bandwidth: the process that writes all{rate} alone takes {seconds_text(of_process)}"
-    return "is not met at any bandwidth: the steps that do not depend on it already take longer"
+    serial = serial_steps(rates, steps)
+    planning, taken = float(serial.get("planning", 0.0)), float(sum(serial.values()))
+    saved = 0.0 if rates.planning_seconds_per_rank else planning * (1.0 - cached_planning_fraction(checkpoint))
+    remedy = ""
+    if taken - saved < seconds <= taken:
+        remedy = f". Planning takes {seconds_text(planning)} of them: give {CACHED_PLANS}"
+    return f"is not met at any bandwidth: the steps that do not depend on it already take longer{remedy}"
 
 
 def _restore_rate(

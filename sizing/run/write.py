@@ -33,6 +33,10 @@ NOTABLE_IMBALANCE = 1.05
 NOTABLE_MISS = 0.1
 """Difference of the rate that the limits allow from the one observed. A choice, above the few percent of noise."""
 PLANNING = "storage.profile.planning_seconds_per_rank"
+CACHED_PLANS = (
+    "checkpoint.cached_plans true (--ckpt-assume-constant-structure of Megatron-LM, enable_plan_caching of PyTorch)"
+)
+"""Saves that reuse their plans, and what that takes of the framework."""
 _COPY = "storage.profile.device_to_host_bytes_per_second"
 _STAGING = "checkpoint.staging_bytes"
 
@@ -285,6 +289,17 @@ def stall_assumptions(
     if drains_from_staging and profile is not None and checkpoint.staging_bytes is None:
         staged = math.ceil(workload.write.largest_copied_bytes)
         yield Assumption(field=_STAGING, value=staged, reason=f"the whole share: {plausible_range(_STAGING).source}")
+
+
+def cached_planning_fraction(checkpoint: Checkpoint) -> float:
+    """The planning with cached plans over that as it is; 1 where plans are cached.
+
+    Source: `layout.formats.base.planned_fraction`.
+
+    >>> cached_planning_fraction(Checkpoint(cached_plans=True)), round(1 / cached_planning_fraction(Checkpoint()), 1)
+    (1.0, 30.5)
+    """
+    return planned_fraction(cached=True) / planned_fraction(cached=checkpoint.cached_plans)
 
 
 def write_warnings(write: Write | None, *, layout: WritersOnNodes) -> Iterator[str]:

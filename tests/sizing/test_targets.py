@@ -15,6 +15,7 @@ from sizing.questions.registry import REQUIRE
 from sizing.questions.require.words import requirements_summary
 from sizing.report import answer
 from sizing.run import remedies
+from sizing.run.write import CACHED_PLANS
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.units import min_rate_text, percent_text, seconds_text
 
@@ -94,7 +95,7 @@ def test_what_no_storage_meets_names_what_takes_too_long_or_what_unlimited_bandw
     said = {check.target: check.remedy for check in answer(scenario_from(asked)).targets}
     assert said["max_stall_seconds"] == (
         "no storage meets it at any interval: planning (assumed 3.52 ms per rank, may be 0.115 ms to 6.92 ms) alone "
-        "takes 1.80 s; with planning 0.115 ms per rank, min write bandwidth 1.050 TB/s would meet it"
+        f"takes 1.80 s; with {CACHED_PLANS}, min write bandwidth 1.050 TB/s would meet it"
     )
     reached = (said["min_goodput_fraction"] or "").removeprefix(
         "no storage meets it at any interval: unlimited bandwidth reaches "
@@ -126,9 +127,11 @@ def test_saves_that_take_longer_than_the_interval_are_said_to_do_so() -> None:
     assert times in [row.figure for row in first_screen(open_failures).figures if row.label == "Overhead"]
 
 
-def test_planning_at_its_lower_end_and_the_rate_said_with_it_meet_the_stall() -> None:
+def test_cached_plans_and_the_rate_said_with_them_meet_the_stall() -> None:
     asked = copy.deepcopy(MISSED)
-    asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.000115, "write_bytes_per_second": "1.050 TB/s"}
+    del asked["storage"]["profile"]["planning_seconds_per_rank"]
+    asked["storage"]["profile"]["write_bytes_per_second"] = "1.050 TB/s"
+    asked["checkpoint"]["cached_plans"] = True
     assert {check.target: check.met for check in answer(asked).targets}["max_stall_seconds"]
 
 

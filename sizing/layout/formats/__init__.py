@@ -1,7 +1,7 @@
 """Checkpoint formats: each is one object in one module, listed in the registry."""
 
 from sizing.layout.formats.base import CheckpointFormat, Mode
-from sizing.layout.formats.checks import check_format, check_resharding
+from sizing.layout.formats.checks import check_format, check_resharding, is_allowed
 from sizing.layout.formats.registry import FORMATS, FormatName, format_of, formats_of
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "check_resharding",
     "format_of",
     "formats_of",
+    "is_allowed",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel
 
 from sizing.errors import InvalidInput
@@ -26,6 +28,9 @@ _RULES: dict[FormatField, str] = {
     "optimizer_sharding": "is a field of format {able}",
     "stored_fraction": "is a field of format {able}",
 }
+
+_Fields = dict[FormatField, float | str | None]
+"""Values of fields that only some formats take."""
 
 _BLOCKS: dict[str, type[BaseModel]] = {"parallelism": Parallelism, "training": Training}
 """Blocks of a scenario that have such fields; the others are of `checkpoint`."""
@@ -53,27 +58,26 @@ def check_format(
 
     Raises InvalidInput.
     """
-    _check_framework(saved_as, training, mode)
-    p = parallelism
-    fields_in_effect: dict[FormatField, float | str | None] = {
+    fields = _fields_in_effect(training, parallelism)
+    fields |= {
         "files_per_rank": files_per_rank,
         "optimizer_sharding": optimizer_sharding,
         "stored_fraction": stored_fraction,
-        "zero_stage": p.zero_stage,
-        "tensor": _unless(1, p.tensor),
-        "pipeline": _unless(1, p.pipeline),
-        "virtual_pipeline": _unless(1, p.virtual_pipeline),
-        "expert": _unless(1, p.expert),
-        "shard_group": p.shard_group,
-        "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
-        "distributed_optimizer": training.distributed_optimizer or None,
     }
-    for field, value in fields_in_effect.items():
+
+    def use_others() -> str:
+        formats = formats_of(training.framework)
+        able = [other.name for other in formats if _takes_all(other, training, parallelism, mode, fields)]
+        return f", or use format {' or '.join(able)}" if able else ""
+
+    _check_framework(saved_as, training, mode, use_others)
+    for field, value in fields.items():
         if value is not None and field not in saved_as.takes:
             able = " or ".join(name for name, each in FORMATS.items() if field in each.takes)
-            rule = _RULES[field].format(name=saved_as.name, able=able, tensor=p.tensor)
+            rule = _RULES[field].format(name=saved_as.name, able=able, tensor=parallelism.tensor)
             block = next((name for name, kind in _BLOCKS.items() if field in kind.model_fields), "checkpoint")
-            raise InvalidInput.of(f"{block}.{field}", rule, value=value, remedy=_remedy(field, training.framework))
+            remedy = f"{_remedy(field, training.framework)}{use_others()}"
+            raise InvalidInput.of(f"{block}.{field}", rule, value=value, remedy=remedy)
     refused = saved_as.refused_degrees(parallelism)
     if refused is not None:
         raise refused
@@ -84,6 +88,39 @@ def check_format(
             value=optimizer_sharding,
             remedy="set training.distributed_optimizer, or remove it",
         )
+
+
+def is_allowed(saved_as: CheckpointFormat, training: Training, parallelism: Parallelism) -> bool:
+    """Tell whether a format fits the framework, the optimizer and the degrees, in one of its modes."""
+    fields = _fields_in_effect(training, parallelism)
+    return _takes_all(saved_as, training, parallelism, saved_as.modes[0], fields)
+
+
+def _takes_all(
+    saved_as: CheckpointFormat, training: Training, parallelism: Parallelism, mode: Mode, fields: _Fields
+) -> bool:
+    return (
+        saved_as in formats_of(training.framework)
+        and mode in saved_as.modes
+        and (has_distributed_optimizer(training) or not saved_as.needs_distributed_optimizer)
+        and all(value is None or field in saved_as.takes for field, value in fields.items())
+        and saved_as.refused_degrees(parallelism) is None
+    )
+
+
+def _fields_in_effect(training: Training, parallelism: Parallelism) -> _Fields:
+    """Fields that only some formats take, None where they have their default."""
+    p = parallelism
+    return {
+        "zero_stage": p.zero_stage,
+        "tensor": _unless(1, p.tensor),
+        "pipeline": _unless(1, p.pipeline),
+        "virtual_pipeline": _unless(1, p.virtual_pipeline),
+        "expert": _unless(1, p.expert),
+        "shard_group": p.shard_group,
+        "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
+        "distributed_optimizer": training.distributed_optimizer or None,
+    }
 
 
 def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> None:
@@ -111,10 +148,9 @@ def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: P
             )
 
 
-def _check_framework(saved_as: CheckpointFormat, training: Training, mode: Mode) -> None:
+def _check_framework(saved_as: CheckpointFormat, training: Training, mode: Mode, use_others: Callable[[], str]) -> None:
     """Refuse a format that the framework does not save, or not in this mode, or not with its optimizer."""
-    formats = formats_of(training.framework)
-    names = [each.name for each in formats]
+    names = [each.name for each in formats_of(training.framework)]
     if saved_as.name not in names:
         raise InvalidInput.of(
             "checkpoint.format",
@@ -123,21 +159,19 @@ def _check_framework(saved_as: CheckpointFormat, training: Training, mode: Mode)
             remedy="change checkpoint.format or training.framework",
         )
     if mode not in saved_as.modes:
-        able = ", ".join(name for name, each in FORMATS.items() if mode in each.modes)
         raise InvalidInput.of(
             "checkpoint.mode",
             f"must be {' or '.join(saved_as.modes)} with format {saved_as.name}",
             value=mode,
-            remedy=f"use it with {able}",
+            remedy=f"set it to {saved_as.modes[0]}{use_others()}",
         )
     if saved_as.needs_distributed_optimizer and not has_distributed_optimizer(training):
-        others = " or ".join(each.name for each in formats if not each.needs_distributed_optimizer)
         given = training.distributed_optimizer
         raise InvalidInput.of(
             "training.distributed_optimizer",
             f"must be true with format {saved_as.name}{', and the default is no' if given is None else ''}",
             value=given,
-            remedy=f"set it (`training.distributed_optimizer yes`), or use format {others}",
+            remedy=f"set it (`training.distributed_optimizer yes`){use_others()}",
         )
 
 
@@ -149,9 +183,8 @@ def _unless(default: int, value: int) -> int | None:
 def _remedy(field: FormatField, framework: FrameworkName) -> str:
     """Say what to do about a field that the format does not take."""
     formats = formats_of(framework)
-    able = " or ".join(each.name for each in formats if field in each.takes)
-    if able:
-        return f"remove it, or use format {able}"
+    if any(field in each.takes for each in formats):
+        return "remove it"
     if field == "zero_stage" and any("distributed_optimizer" in each.takes for each in formats):
         return "remove it: training.distributed_optimizer shards the optimizer"
     return "remove it, or change training.framework"

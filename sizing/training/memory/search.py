@@ -16,7 +16,7 @@ from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
-from sizing.layout.formats import CheckpointFormat, formats_of
+from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
 from sizing.layout.holders import HolderClass, holder_classes
 from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, Sharding, has_distributed_optimizer, zero_stage_of
 from sizing.layout.stages import stage_spans
@@ -248,7 +248,7 @@ def _suggest_distributed_optimizer(
         return
     memory = divided.memory(given, room_bytes=room_bytes, recomputations=recomputations)
     if memory.needed_bytes <= room_bytes:
-        names = " or ".join(each.name for each in able)
+        names = " or ".join(each.name for each in able if is_allowed(each, divided.training, given))
         in_format = "" if takes in question.saved_as.takes else f" and checkpoint.format {names}"
         recomputed = f" and recomputation {memory.recomputation}" if memory.recomputation else ""
         yield (

@@ -12,24 +12,26 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.report import SizingReport, answer
+from sizing.run.remedies import BEYOND_CACHE
 from sizing.run.targets import TargetCheck
+from sizing.run.write import CACHED_PLANS
 from tests.sizing.laws.scenarios import FRESH_SEEDS, drawn, repeated
 
-# First those whose interval is a whole multiple of a tier's, or whose groups must each hold the whole state.
-_DEFAULT_SEEDS = (82, 219, 277, 436, 466, 83, *range(12))
+# First those whose interval is a whole multiple of a tier's, or at a peak, whose groups must each hold the whole state,
+# whose plans are cached, and whose stages no format takes that divides the optimizer anew.
+_DEFAULT_SEEDS = (82, 219, 277, 436, 466, 83, 1235, 1568, 2045, *range(4))
 _LONG_SEEDS = range(500)
 _FIELDS = {
     "min write bandwidth": "storage.profile.write_bytes_per_second",
     "min read bandwidth": "storage.profile.read_bytes_per_second",
     "min GPU-to-host bandwidth": "storage.profile.device_to_host_bytes_per_second",
     "one checkpoint every": "checkpoint.interval_seconds",
-    "planning": "storage.profile.planning_seconds_per_rank",
 } | {
     f"{direction} bandwidth per {unit}": f"storage.profile.{name}_{direction}_bytes_per_second"
     for direction, stream in (("write", "writer"), ("read", "reader"))
     for unit, name in (("node", "node"), (stream, "writer"))
 }
-_VALUE = re.compile(rf"({'|'.join(_FIELDS)}) ([0-9.,]+ [A-Za-zµ/]+)")
+_VALUE = re.compile(rf"({'|'.join([*_FIELDS, re.escape(BEYOND_CACHE)])}) ([0-9.,]+ [A-Za-zµ/]+)")
 _DEGREE = re.compile(r"([a-z_ ]+?) (\d+)(?:, |$)")
 _DIVIDED = re.compile(
     r"With training\.distributed_optimizer true(?: and checkpoint\.format (.+?))?(?: and recomputation (\w+))? it needs "
@@ -49,15 +51,12 @@ def _ways_to_meet(check: TargetCheck) -> Iterator[Way]:
     """The values that a remedy names, each of which alone meets the target, and those of guesses that do."""
     remedy = check.remedy or ""
     if remedy.endswith(" would meet it"):
-        _, planned, wanted = remedy.rpartition("; with planning ")
-        per_rank = {}
-        if planned:
-            planning, _, wanted = wanted.partition(" per rank, ")
-            per_rank = {_FIELDS["planning"]: planning}
-        for way in wanted.split(", or "):
-            values = {_FIELDS[name]: value for name, value in _VALUE.findall(way)}
-            assert values or planned, remedy
-            yield per_rank | values
+        _, *others = remedy.split("; with ")
+        for way in (way for wanted in others or [remedy] for way in wanted.split(", or ")):
+            values = {_FIELDS.get(name, name): value for name, value in _VALUE.findall(way)}
+            values |= {"checkpoint.cached_plans": True} if CACHED_PLANS in way else {}
+            assert values, remedy
+            yield values
     for field, values_of_guess in check.met_with.items():
         yield from ({field: value} for value in values_of_guess)
 
@@ -128,6 +127,30 @@ def _hold(seeds: Iterable[int]) -> Counter[str]:
 def test_a_remedy_that_an_answer_prints_does_what_it_says_when_it_is_typed_back() -> None:
     num_followed = _hold(_DEFAULT_SEEDS)
     assert {"max_overhead_fraction", "min_goodput_fraction", "run"} <= num_followed.keys()
+
+
+@pytest.mark.parametrize("framework", ["fsdp2", "torchtitan"])
+def test_cached_plans_are_named_where_planning_alone_misses_a_target_and_meet_it(framework: str) -> None:
+    """At 16,384 ranks that each plan every tensor, 405B of parameters."""
+    document: dict[str, Any] = {
+        "model": {"preset": "llama-3.1-405b"},
+        "training": {"framework": framework},
+        "parallelism": {"data": 16_384},
+        "cluster": {"node": "dgx-h100"},
+        "checkpoint": {"mode": "sync"},
+        "targets": {"max_overhead_fraction": 0.05},
+    }
+    cached = {"checkpoint.cached_plans": True}
+    assert [each.endswith(f"give {CACHED_PLANS}") for each in _not_met_at_any_bandwidth(document)] == [True]
+    assert not _not_met_at_any_bandwidth(with_fields(document, cached))
+    fast = with_fields(document, {"storage.profile.write_bytes_per_second": "2 TB/s"})
+    (check,) = answer(fast).targets
+    assert cached in list(_ways_to_meet(check))
+    assert _follow(fast, answer(fast))["max_overhead_fraction"] > 1
+
+
+def _not_met_at_any_bandwidth(document: dict[str, Any]) -> list[str]:
+    return [each for each in answer(document).warnings if "is not met at any bandwidth" in each]
 
 
 @pytest.mark.long

@@ -591,7 +591,7 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
                 "checkpoint": {"format": "fsdp-dtensor"},
             },
             "parallelism.virtual_pipeline must be 1 with format fsdp-dtensor, got 5: remove it, or use format "
-            "megatron or megatron-distributed-optimizer or torch-dist",
+            "megatron-distributed-optimizer or torch-dist.",
         ),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
         ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
