@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from executors.chunk_task import compute_chunk, pickled_maker
+from executors.worker import compute_chunk, limit_memory, pickle_maker
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here
 from sizing.units import binary_bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from pebble import ProcessPool
 
 MAX_WORKERS = 256
@@ -61,55 +60,61 @@ class LocalWorkers:
         if len(work.chunks) == 1 or self._num_workers == 1:
             yield from compute_here(work, make, progress)
             return
-        from pebble import ProcessPool  # noqa: PLC0415 - as above
-
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([compute_chunk.__module__])
-        pool = ProcessPool(self._num_workers, initializer=_begin, initargs=(self._limits.max_bytes,), context=context)
-        try:
-            yield from self._parts(pool, work, pickled_maker(make), progress)
-        finally:
-            pool.stop()
-            pool.join(_SECONDS_TO_END)
-
-    def _parts(self, pool: ProcessPool, work: ChunkedWork[Any, Any], make: bytes, progress: Progress) -> Iterator[Any]:
-        def send(chunk: ItemRange) -> Future[bytes]:
-            sent: Future[bytes] = pool.schedule(compute_chunk, args=(make, chunk), timeout=self._limits.max_seconds)
-            return sent
-
-        left, last = iter(work.chunks), work.chunks[-1].stop
-        under_way = deque((chunk, send(chunk)) for chunk in islice(left, self._num_workers * _CHUNKS_AHEAD))
-        while under_way:
-            chunk, sent = under_way.popleft()
-            num_attempts = 1
-            while (part := self._received(chunk, sent, is_last=num_attempts == _MAX_ATTEMPTS)) is None:
-                num_attempts += 1
-                sent = send(chunk)
-            under_way.extend((following, send(following)) for following in islice(left, 1))
-            progress(chunk.stop / last)
-            yield work.part.model_validate_json(part)
-
-    def _received(self, chunk: ItemRange, sent: Future[bytes], *, is_last: bool) -> bytes | None:
-        """Wait for the part of a chunk; None where its process was ended and another one may fare better."""
-        from pebble import ProcessExpired  # noqa: PLC0415 - as above
-
-        try:
-            return sent.result()
-        except TooLate:
-            raise self._too_much(chunk, f"takes longer than {seconds_text(self._limits.max_seconds)}") from None
-        except (MemoryError, ProcessExpired):
-            if not is_last:
-                return None
-            rule = f"needs more than {binary_bytes_text(self._limits.max_bytes)} of memory, or its process was killed"
-            raise self._too_much(chunk, rule) from None
-
-    @staticmethod
-    def _too_much(chunk: ItemRange, rule: str) -> InvalidInput:
-        field = f"the part of items {chunk.start:,} to {chunk.stop:,}"
-        return InvalidInput.of(field, rule, value=None, remedy="ask for less at once")
+        maker, left, last = pickle_maker(make), iter(work.chunks), work.chunks[-1].stop
+        with start_processes(self._num_workers, self._limits) as pool:
+            ahead = islice(left, self._num_workers * _CHUNKS_AHEAD)
+            under_way = deque((chunk, SentChunk(pool, maker, chunk, self._limits)) for chunk in ahead)
+            while under_way:
+                chunk, sent = under_way.popleft()
+                part = sent.receive()
+                under_way.extend((each, SentChunk(pool, maker, each, self._limits)) for each in islice(left, 1))
+                progress(chunk.stop / last)
+                yield work.part.model_validate_json(part)
 
 
-def _begin(max_bytes: int) -> None:
-    """Limit the memory of a worker before its first chunk."""
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (max_bytes if most < 0 else min(max_bytes, most), most))
+@contextmanager
+def start_processes(num_workers: int, limits: ChunkLimits) -> Iterator[ProcessPool]:
+    """Start processes that end with the block, whatever they compute then."""
+    from pebble import ProcessPool  # noqa: PLC0415 - an extra
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([compute_chunk.__module__])
+    pool = ProcessPool(num_workers, initializer=limit_memory, initargs=(limits.max_bytes,), context=context)
+    try:
+        yield pool
+    finally:
+        pool.stop()
+        pool.join(_SECONDS_TO_END)
+
+
+class SentChunk:
+    """A chunk that a process computes."""
+
+    def __init__(self, pool: ProcessPool, maker: bytes, chunk: ItemRange, limits: ChunkLimits) -> None:
+        self._pool, self._maker, self._chunk, self._limits = pool, maker, chunk, limits
+        self._part = self._send()
+
+    def _send(self) -> Future[bytes]:
+        arguments = (self._maker, self._chunk)
+        sent: Future[bytes] = self._pool.schedule(compute_chunk, args=arguments, timeout=self._limits.max_seconds)
+        return sent
+
+    def receive(self) -> bytes:
+        """Wait for the JSON of the part. What a process had begun that was killed is computed once more.
+
+        Raises InvalidInput as the chunk does, and where it takes too much time or memory.
+        """
+        from pebble import ProcessExpired  # noqa: PLC0415 - an extra
+
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                return self._part.result()
+            except TooLate:
+                rule = f"takes longer than {seconds_text(self._limits.max_seconds)}"
+                break
+            except (MemoryError, ProcessExpired):
+                most = binary_bytes_text(self._limits.max_bytes)
+                rule = f"needs more than {most} of memory, or its process was killed"
+                self._part = self._send()
+        field = f"the part of items {self._chunk.start:,} to {self._chunk.stop:,}"
+        raise InvalidInput.of(field, rule, value=None, remedy="ask for less at once")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import multiprocessing
 import os
 import pickle
 import signal
@@ -16,9 +17,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
+from executors.worker import end_with_parent, limit_memory
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
 from service.errors import OutOfTime, TakesTooLong, busy
-from service.processes import COMPUTING, end_with_parent, limit_memory
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
 from sizing.units import binary_bytes_text
@@ -41,6 +42,11 @@ SMALLER_QUESTIONS = "split it into smaller questions"
 
 Outcome: TypeAlias = tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]
 """Answer, refusal and failure of a question, of which one is there."""
+
+COMPUTING = multiprocessing.get_context("forkserver")
+"""For heavy questions: forked off a process without threads of its own that has loaded all that answers take, and so
+there within 30 ms, where loading it takes 2 s of a processor."""
+COMPUTING.set_forkserver_preload(["service.answers.heavy", "service.cli.main"])
 
 _log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import uvicorn
 from fastapi import FastAPI
 
+from executors.worker import limit_memory
 from service.app import create_app
 from service.database.schema import migrated_database
 from service.errors import CannotServe
-from service.processes import limit_memory
 from service.server.bounded_protocol import SECONDS_TO_KEEP_ALIVE, protocol_of
 from service.server.supervision import SECONDS_TO_FINISH, supervise
 from service.settings import Settings

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import multiprocessing
 import os
 import signal
 import socket
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
-from service.processes import SPAWNING, end_with_parent
+from executors.worker import end_with_parent
 from service.telemetry import LOG_CONFIG, WORKERS_DIRECTORY
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 
@@ -33,6 +34,10 @@ _SECONDS_BETWEEN_STARTS = 0.5
 """Pause between two starts, so that a worker that cannot even start does not keep a CPU busy."""
 _SECONDS_TO_NOTICE_A_SIGNAL = 0.2
 """Python handles a signal between two waits."""
+
+SPAWNING = multiprocessing.get_context("spawn")
+"""For a worker, which is the service anew. It is not forked off the service: a fork copies the locks of threads that it
+does not copy, and a locked one is never released."""
 
 _log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from sizing.terminal.verb_help import help_all_option
 _ANNOTATIONS: dict[str, Any] = {
     "text": str | None,
     "texts": list[str] | None,
+    "number": int | None,
     "switch": bool,
     "open switch": bool | None,
     "file": Path | None,

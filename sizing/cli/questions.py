@@ -125,7 +125,7 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
     yield VerbParameter("as_json", "switch", as_json, ("--json",))
     if question.work:
-        yield VerbParameter("workers", "text", WORKERS_HELP, ("--workers",), metavar="N")
+        yield VerbParameter("workers", "number", WORKERS_HELP, ("--workers",), metavar="N")
     if question.check:
         yield VerbParameter(
             "check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario
@@ -149,7 +149,11 @@ class _OutputFile:
         self.report_file: Path | None = given.pop("report_file")
         self.as_json: bool = given.pop("as_json")
         self.check: bool = given.pop("check", False)
-        self.computer = _computer(given.pop("workers", None))
+        self.computer: Computer = compute_here
+        if (workers := given.pop("workers", None)) is not None:
+            from executors.local import LocalWorkers  # noqa: PLC0415 - whose library is an extra
+
+            self.computer = LocalWorkers(workers).compute
         require_report_name(self.report_file)
         if self.chart is not None:
             require_chart_name(self.chart)
@@ -325,17 +329,6 @@ def _progress(question: Question[Any, Any]) -> Iterator[Progress]:
         return
     with progress_bar(question.working) as progress:
         yield progress
-
-
-def _computer(workers: str | None) -> Computer:
-    """Make what computes the chunks of a question. Raises InvalidInput where the number of processes is none."""
-    if workers is None:
-        return compute_here
-    if not workers.isdecimal():
-        raise InvalidInput.of("--workers", "must be a whole number", value=workers, remedy="give 2, or leave it out")
-    from executors.local import LocalWorkers  # noqa: PLC0415 - whose library is an extra
-
-    return LocalWorkers(int(workers)).compute
 
 
 def _write_csv(table: CsvTable) -> None:

@@ -301,7 +301,7 @@ def test_the_rate_so_far_says_how_long_a_question_takes(monkeypatch: pytest.Monk
 
 def test_a_worker_has_a_limit_of_memory_and_its_processes_have_their_own() -> None:
     code = (
-        "from service.compute.worker import ComputeWorker\nfrom service.processes import limit_memory\n"
+        "from service.compute.worker import ComputeWorker\nfrom executors.worker import limit_memory\n"
         "from tests.service.computed import eat, eat_and_count\n"
         "if __name__ == '__main__':\n"
         "    limit_memory(512 * 1024**2)\n"

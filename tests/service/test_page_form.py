@@ -279,7 +279,7 @@ def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_
     for name in ("llama-3.1-8b", "deepseek-v3"):
         typed(page, "model", name)
         assert page.locator("[aria-invalid]").count() == 0
-        assert "found)" in words(page.locator("#shown"))
+        assert "chosen for you)" in words(page.locator("#shown"))
     typed(page, "parallelism.tensor", "8")
     typed(page, INTERVAL, "2h")
     assert field(page, "parallelism.tensor").input_value() == "8"
