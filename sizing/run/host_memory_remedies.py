@@ -19,6 +19,7 @@ MemoryWith = Callable[[Mapping[str, Any]], HostMemory]
 _MIN_STAGING_BYTES = 1e6
 """Smallest staging buffer that is worth naming."""
 _DIGITS = 4
+"""Digits of sizes as they are written, to which the largest buffer that fits is rounded down."""
 
 
 def host_memory_warnings(
