@@ -83,7 +83,7 @@ def start_processes(num_workers: int, limits: ChunkLimits) -> Iterator[ProcessPo
     try:
         yield pool
     finally:
-        pool.stop()
+        pool.stop()  # type: ignore[no-untyped-call]  # of pebble
         pool.join(_SECONDS_TO_END)
 
 
