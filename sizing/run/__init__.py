@@ -13,7 +13,8 @@ The modules in the order of the calculation, as a chapter to read from top to bo
 5. All of it at once: `timing` for what decides the targets, `evaluation` for every figure, in blocks of the report
    whose `figures` may be arrays: `interval`, `tier_rows`, `reduction_effect`, `required`. `storage_warnings` say
    what to know of the rates.
-6. What would be better: `request` sets fields anew, `solver` finds what meets the targets, `remedies` says it in words.
+6. What would be better: `request` sets fields anew, `solver` finds what meets the targets, `remedies` says it in words,
+   `host_memory_remedies` what makes saves and restores fit.
 7. What ends a job: `job_limits`.
 8. The same run by chance: `monte_carlo`, `simulation`.
 """

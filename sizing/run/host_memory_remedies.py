@@ -55,7 +55,10 @@ def host_memory_warnings(
             remedy = "Offload less (training.offload), or use more nodes"
         yield f"{needs}and {has}. {remedy}"
     if memory.restore_bytes and not holds_restore(memory):
-        changes = {f"set checkpoint.restore {each}": {"restore": each} for each in RESTORE_STRATEGIES} | by_format
+        by_restore: dict[str, Mapping[str, Any]] = {
+            f"set checkpoint.restore {each}": {"restore": each} for each in RESTORE_STRATEGIES
+        }
+        changes = by_restore | by_format
         remedy = _name_what_fits(changes, memory_with, lambda other: holds_restore(other) and keeps_saves(other))
         needs = f"A restore needs {decimal_bytes_text(memory.restoring_bytes)} of host memory per node, {kept}"
         yield f"{needs}and {has}. {remedy}"

@@ -194,8 +194,10 @@ def _beyond_cache_text(request: RunRequest, target: str) -> str:
     if request.given(BEYOND_CACHE) is None:
         return ""
     solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,))
-    rate = solution and _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)
-    if solution is None or rate is None:
+    if solution is None:
+        return ""
+    rate = _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)
+    if rate is None:
         return ""
     faster = request.with_values({BEYOND_CACHE: parse_bytes_per_second(min_rate_text(rate))})
     rates = _solution_text(faster, target, solution.values) or "the rates given"

@@ -58,12 +58,12 @@ def check_format(
 
     Raises InvalidInput.
     """
-    fields = _fields_in_effect(training, parallelism)
-    fields |= {
+    of_checkpoint: _Fields = {
         "files_per_rank": files_per_rank,
         "optimizer_sharding": optimizer_sharding,
         "stored_fraction": stored_fraction,
     }
+    fields = of_checkpoint | _fields_in_effect(training, parallelism)
 
     def use_others() -> str:
         formats = formats_of(training.framework)

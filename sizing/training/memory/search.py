@@ -46,11 +46,9 @@ HEADROOM_FRACTION = 0.1
 class MemoryQuestion:
     """Memory question: what a GPU holds of a model under any degrees, for given training, format and node."""
 
-    allows: Callable[[Sharding, Parallelism], bool] = staticmethod(lambda _sharding, _parallelism: True)
-    """Tells whether a suggested layout goes with the rest of the scenario."""
-
     def __init__(self, model: Model, training: Training, *, saved_as: CheckpointFormat, node: ResolvedNode) -> None:
         self.training = training
+        self.allows: Callable[[Sharding, Parallelism], bool] = lambda _sharding, _parallelism: True
         self.saved_as = saved_as
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))

@@ -16,9 +16,9 @@ from sizing.run.remedies import BEYOND_CACHE
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 
-_NODE = {"gpus_per_node": 8, "gpu": "h100", "pcie_generation": 5}
-_SMALL = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
-_HOST_MEMORY = {
+_NODE: dict[str, Any] = {"gpus_per_node": 8, "gpu": "h100", "pcie_generation": 5}
+_SMALL: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
+_HOST_MEMORY: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "whole shares of torch-dist": ("60 GB", {"framework": "megatron"}, {"format": "torch-dist", "mode": "async"}),
     "whole shares of FSDP": ("150 GB", {"framework": "fsdp2"}, {"mode": "async"}),
     "gathered": ("100 GB", {"framework": "fsdp2"}, {"format": "full"}),
@@ -42,7 +42,7 @@ _WAYS = {
     "set checkpoint.restore (.+)": "checkpoint.restore",
     "give the tiers in memory keep (.+)": "checkpoint.tiers.0.keep",
 }
-_REMOVED = {
+_REMOVED: dict[str, dict[str, Any]] = {
     "remove the tiers in memory": {"checkpoint.tiers": []},
     "remove checkpoint.reduction.delta": {"checkpoint.reduction": None},
 }

@@ -53,7 +53,7 @@ def _ways_to_meet(check: TargetCheck) -> Iterator[Way]:
     if remedy.endswith(" would meet it"):
         _, *others = remedy.split("; with ")
         for way in (way for wanted in others or [remedy] for way in wanted.split(", or ")):
-            values = {_FIELDS.get(name, name): value for name, value in _VALUE.findall(way)}
+            values: Way = {_FIELDS.get(name, name): value for name, value in _VALUE.findall(way)}
             values |= {"checkpoint.cached_plans": True} if CACHED_PLANS in way else {}
             assert values, remedy
             yield values

@@ -506,7 +506,7 @@ def test_gathering_more_than_the_host_has_is_warned_about() -> None:
     report = report_of("full", {"preset": "llama-3.1-405b"}, data=64)
     assert report.host_memory.gathered_bytes == 12 * 405_853_388_800
     assert report.host_memory.fits is False
-    assert any("Choose a format in which every rank writes" in warning for warning in report.warnings)
+    assert any("Use checkpoint.format fsdp-sharded" in warning for warning in report.warnings)
     assert report_of("fsdp-sharded", {"preset": "llama-3.1-405b"}, data=64).host_memory.gathered_bytes == 0
 
 
