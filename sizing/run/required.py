@@ -422,10 +422,10 @@ def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates, *, checkpoin
         rate = "" if is_given or assumed is None else range_text(ONE_PROCESS, float(assumed))
         return f"is not met at any bandwidth: the process that writes all{rate} alone takes {seconds_text(of_process)}"
     serial = serial_steps(rates, steps)
-    planning, taken = float(serial.get("planning", 0.0)), float(sum(serial.values()))
+    planning, all_seconds = float(serial.get("planning", 0.0)), float(sum(serial.values()))
     saved = 0.0 if rates.planning_seconds_per_rank else planning * (1.0 - cached_planning_fraction(checkpoint))
     remedy = ""
-    if taken - saved < seconds <= taken:
+    if all_seconds - saved < seconds <= all_seconds:
         remedy = f". Planning takes {seconds_text(planning)} of them: give {CACHED_PLANS}"
     return f"is not met at any bandwidth: the steps that do not depend on it already take longer{remedy}"
 
