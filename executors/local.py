@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from executors.worker import compute_chunk, limit_memory, pickle_maker
+from executors.worker import begin, compute_chunk, pickle_maker
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here
 from sizing.units import binary_bytes_text, seconds_text
@@ -29,7 +29,7 @@ _SECONDS_TO_END = 10.0
 
 
 class ChunkLimits(NamedTuple):
-    """What one chunk may take."""
+    """Time and memory beyond which a chunk is refused, and the question with it."""
 
     max_seconds: float = 600.0
     max_bytes: int = 4 << 30
@@ -61,7 +61,7 @@ class LocalWorkers:
             yield from compute_here(work, make, progress)
             return
         maker, left, last = pickle_maker(make), iter(work.chunks), work.chunks[-1].stop
-        with start_processes(self._num_workers, self._limits) as pool:
+        with start_processes(self._num_workers, self._limits, maker) as pool:
             ahead = islice(left, self._num_workers * _CHUNKS_AHEAD)
             under_way = deque((chunk, SentChunk(pool, maker, chunk, self._limits)) for chunk in ahead)
             while under_way:
@@ -73,13 +73,13 @@ class LocalWorkers:
 
 
 @contextmanager
-def start_processes(num_workers: int, limits: ChunkLimits) -> Iterator[ProcessPool]:
-    """Start processes that end with the block, whatever they compute then."""
+def start_processes(num_workers: int, limits: ChunkLimits, maker: bytes) -> Iterator[ProcessPool]:
+    """Start processes for the chunks of one question. They end with the block, whatever they compute then."""
     from pebble import ProcessPool  # noqa: PLC0415 - an extra
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([compute_chunk.__module__])
-    pool = ProcessPool(num_workers, initializer=limit_memory, initargs=(limits.max_bytes,), context=context)
+    pool = ProcessPool(num_workers, initializer=begin, initargs=(limits.max_bytes, maker), context=context)
     try:
         yield pool
     finally:

@@ -37,6 +37,12 @@ def limit_memory(max_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (max_bytes if most < 0 else min(max_bytes, most), most))
 
 
+def begin(max_bytes: int, maker: bytes) -> None:
+    """Begin as a worker: limit the memory, and load what the chunks need before the time of the first one begins."""
+    limit_memory(max_bytes)
+    pickle.loads(maker)  # noqa: S301 - of the program that started this process
+
+
 def pickle_maker(make: WorkMaker) -> bytes:
     """Pickle what makes the work, once for all of its chunks."""
     return pickle.dumps(make)

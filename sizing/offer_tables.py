@@ -104,7 +104,7 @@ class OfferTableRequest(StrictModel):
 
 
 class OfferTable(StrictModel):
-    """The same offers for a decision and for spreadsheets."""
+    """Offers in three forms: as a decision takes them, as CSV, and as a file of a spreadsheet."""
 
     offers: list[OfferDocument] = Field(description="What a decision takes as offers; of a table, values are text.")
     csv: str = Field(description="A column for each offer and a row for each rate and price, separated by commas.")
