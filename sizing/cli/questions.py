@@ -119,7 +119,7 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
         if question.request is Scenario:
             changed = "Config files of before: what changed, side by side"
             yield VerbParameter("against", "files", changed, ("--against",), metavar="FILE...", is_further=True)
-    if question.chart:
+    if question.chart or question.draws_first_chart:
         yield VerbParameter("chart", "file", "Draw into FILE.html, .png, .svg or .json", ("--chart",))
     yield VerbParameter("report_file", "file", REPORT_HELP, ("--report",))
     as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
@@ -178,8 +178,8 @@ class _OutputFile:
         if question.keep_entries is not None and names is not None:
             answer = question.present(request, question.keep_entries(answer.report, names))
         report = answer.report
-        if self.chart is not None and question.chart is not None:
-            write_chart(question.chart(report), self.chart)
+        if self.chart is not None:
+            write_chart(question.chart(report) if question.chart else answer.document().charts[0], self.chart)
         write_report(answer.document, self.report_file)
         if self.as_json:
             print(report.model_dump_json(indent=2))

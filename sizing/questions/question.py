@@ -190,6 +190,8 @@ class Question(Generic[RequestT, ReportT]):
     """What `--csv` prints; empty where the command line has none."""
     chart: Callable[[ReportT], Spec] | None = None
     """What `--chart` draws."""
+    draws_first_chart: bool = False
+    """Whether `--chart` draws the first chart of the document, as a chart needs more than the report."""
     check: Check | None = None
     working: str = ""
     """What the command line says beside the bar of progress; empty for what takes no time."""

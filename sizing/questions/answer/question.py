@@ -86,6 +86,7 @@ QUESTION = Question[Scenario, SizingReport](
     show=_show,
     command_line=ScenarioFlags(layout="told"),
     has_first_screen=True,
+    draws_first_chart=True,
     check=Check(
         "Exit with 1 where a target is missed",
         lambda report: any(target.met is False for target in report.targets),

@@ -61,6 +61,7 @@ QUESTION = Question[ScenarioSimulation, SimulationReport](
         Option("lasting", "run_seconds", "Min length of a run", metavar="TIME", default="30d"),
         Option("seed", "seed", "Seed of the failures; the same one repeats the runs", metavar="N", default="1"),
     ),
+    chart=simulation_chart,
     working="Simulating",
     needs_answer=lambda request: request.scenario,
     refuse=_refuse,
