@@ -45,7 +45,9 @@ def test_a_pdf_has_the_same_text_and_replaces_what_was_there(tmp_path: Path) -> 
     ("verb", "title"), [("answer", "Share of wall time lost"), ("simulate", "100 runs that differ")]
 )
 def test_a_chart_is_drawn_of_what_a_scenario_loses(tmp_path: Path, verb: str, title: str) -> None:
-    drawn = ckpt_size(verb, *FLAGS, *(("--runs", "100") if verb == "simulate" else ()), "--chart", "a.svg", cwd=tmp_path)
+    drawn = ckpt_size(
+        verb, *FLAGS, *(("--runs", "100") if verb == "simulate" else ()), "--chart", "a.svg", cwd=tmp_path
+    )
     assert (drawn.returncode, drawn.stderr) == (0, "")
     assert title in (tmp_path / "a.svg").read_text()
 

@@ -121,6 +121,7 @@ def of_bitsandbytes() -> dict[str, int]:
     def kept(kind: type[Any]) -> Make:
         def make(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
             manager = bitsandbytes.optim.GlobalOptimManager.get_instance()
+            manager.initialize()  # it knows parameters by address, and a new one may have that of one that is gone
             manager.register_parameters(parameters)
             optimizer: torch.optim.Optimizer = kind(parameters)
             manager.override_config(parameters[0], "optim_bits", 32)
