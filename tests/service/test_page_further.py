@@ -223,6 +223,8 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     page = visited(context, rest, "/")
     page.locator("[id='parallelism.tensor']").fill("-1")
     page.locator("[id='parallelism.tensor-problem']").get_by_text("must be").wait_for()
+    # The answer before stays, and is read as well as any other: it is grey, and not pale.
+    assert page.locator("#shown.stale").evaluate("shown => getComputedStyle(shown).opacity") == "1"
     page.goto(str(rest.base_url.join("/files")))
     page.locator("#problems").get_by_text("parallelism.tensor must be").wait_for()
     page = visited(context, rest, "/trade-offs")
