@@ -32,6 +32,7 @@ from sizing.run.publication import (
     publication_steps,
     publication_warnings,
 )
+from sizing.run.reduction_effect import stored_bytes
 from sizing.run.remedies import with_remedies
 from sizing.run.request import RunRequest
 from sizing.run.retention import with_further_bytes
@@ -153,12 +154,12 @@ class SizingReport(RunReport, LayoutReport):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of one checkpoint as it is stored: with a reduction the largest save, a full one where there is one.
+        """Bytes of one checkpoint as it is stored, after compression, deltas and partial saves.
 
         >>> answer({"model": {"preset": "gpt2"}}).stored_bytes
         1742157312
         """
-        return self.reduction.largest_bytes if self.reduction else self.checkpoint.written_bytes
+        return stored_bytes(self.checkpoint.written_bytes, self.reduction)
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""

@@ -25,11 +25,13 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
         more = len(size.replicated) - 3
         tail = f" and {more} more" if more > 0 else ""
         yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
-    files = marked(report, "checkpoint.written_bytes", f"{size.num_files:,} files, {size.format}")
-    yield Row("total", bytes_text(size.total_bytes), files)
+    files, written = f"{size.num_files:,} files, {size.format}", "checkpoint.written_bytes"
     if size.stored_fraction < 1 and size.observed_bytes is None:
         meaning = f"{percent_text(size.stored_fraction)} of the total, as {size.format} compresses; for times and rates"
-        yield Row("stored", bytes_text(size.written_bytes), meaning)
+        yield Row("total", bytes_text(size.total_bytes), files)
+        yield Row("stored", bytes_text(size.written_bytes), marked(report, written, meaning))
+    else:
+        yield Row("total", bytes_text(size.total_bytes), marked(report, written, files))
     others = {"container headers": size.container_bytes} | size.small_state_bytes
     yield Row(
         "non-tensor data",

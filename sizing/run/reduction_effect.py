@@ -87,6 +87,17 @@ class ReductionEffect(Figures):
     )
 
 
+def stored_bytes(written_bytes: int, reduction: ReductionEffect | None) -> int:
+    """Return the bytes of one checkpoint as it is stored: with a reduction the largest save, full where there is one.
+
+    Source: definition.
+
+    >>> stored_bytes(14_000, None)
+    14000
+    """
+    return reduction.largest_bytes if reduction else written_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class TransferChange:
     """A transfer with the reduction against one without: shared seconds saved, serial seconds added, at a rate."""

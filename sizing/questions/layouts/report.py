@@ -73,6 +73,11 @@ class FoundLayout(StrictModel):
     num_writers: int = Field(description="Ranks that write at least one file.")
     num_writing_nodes: int = Field(description="Nodes that hold at least one writer.")
     total_bytes: int = Field(description="Bytes of tensors in all files of one checkpoint.")
+    stored_bytes: int | None = Field(
+        None,
+        description="Bytes of one checkpoint as it is stored: measured, or after the format's own compression and "
+        "checkpoint.reduction. Null in reports made before it was counted.",
+    )
     max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
     write_seconds: float | None = Field(
         description="Seconds from the start of a save until it is complete. Null without a write rate."

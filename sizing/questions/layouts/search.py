@@ -26,6 +26,7 @@ from sizing.questions.layouts.request import (
     LayoutsRequest,
 )
 from sizing.run.evaluation import evaluate
+from sizing.run.reduction_effect import stored_bytes
 from sizing.scenario import Scenario
 from sizing.sized_layout import on_measured_link, size_layout, with_rate_of_link
 from sizing.state import Training
@@ -350,6 +351,7 @@ class Search:
             num_writers=checkpoint_layout.on_nodes.num_writers,
             num_writing_nodes=checkpoint_layout.on_nodes.num_writing_nodes,
             total_bytes=checkpoint_layout.size.total_bytes,
+            stored_bytes=stored_bytes(checkpoint_layout.size.written_bytes, run.reduction),
             max_rank_bytes=checkpoint_layout.on_nodes.max_rank_bytes,
             write_seconds=run.write.seconds if run.write else None,
             stall_seconds=run.write.stall_seconds if run.write else None,

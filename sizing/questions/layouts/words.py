@@ -63,7 +63,7 @@ def _list_cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[st
     yield "bubble", _text_or_dash(layout.bubble_fraction, percent_text)
     yield "writers", f"{layout.num_writers:,}"
     yield "writing nodes", f"{layout.num_writing_nodes:,}"
-    yield "checkpoint", decimal_bytes_text(layout.total_bytes)
+    yield "checkpoint", decimal_bytes_text(layout.stored_bytes or layout.total_bytes)
     yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
     yield "write", _text_or_dash(layout.write_seconds, seconds_text)
     yield "stall", _text_or_dash(layout.stall_seconds, seconds_text)

@@ -15,7 +15,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.chunks import LayerSplit
 from sizing.layout.placement import ranks_of_numbers
-from sizing.layout.ranks import numbers_in_stage
+from sizing.layout.ranks import numbers_in_stage, scaled_bytes, written_over_total
 from sizing.questions.stages.costs import StageCosts
 from sizing.questions.stages.report import KindOfNodes, Pipeline, StageOnKind, StagesReport
 from sizing.questions.stages.request import StagesRequest, stages_by_kind
@@ -44,7 +44,7 @@ def answer_stages(request: StagesRequest) -> StagesReport:
     given = _split_as_given(request, counts)
     balanced, as_given = _report_pipeline(costs, placements), _report_pipeline(costs, given)
     checkpoint_layout = _lay_out(request, kinds, placements)
-    total = checkpoint_layout.size.total_bytes
+    total = checkpoint_layout.size.written_bytes
     written = count_written_by_kind(
         checkpoint_layout,
         scenario.parallelism,
@@ -241,11 +241,12 @@ def count_written_by_kind(
     storage: Storage | None,
 ) -> list[WrittenBytes]:
     """Count the bytes that the nodes of each kind write; the stages of a kind fill its nodes in their order."""
+    scale = written_over_total(checkpoint_layout.size)
     rank_bytes = np.zeros((parallelism.pipeline, parallelism.ranks_per_stage), np.int64)
     for writer in checkpoint_layout.writers:
         ranks = ranks_of_numbers(parallelism, numbers_in_stage(writer))
         for stage in writer.span.stages:
-            np.add.at(rank_bytes[stage], ranks, sum(file.num_bytes for file in writer.files))
+            np.add.at(rank_bytes[stage], ranks, sum(scaled_bytes(file, scale) for file in writer.files))
     by_kind = []
     for number, kind in enumerate(kinds):
         of_kind = rank_bytes[np.asarray(kind_of_stage) == number].ravel()

@@ -41,7 +41,7 @@ class KindOfNodes(StrictModel):
     num_stages: int = Field(description="Pipeline stages that stand on these nodes.")
     num_layers: int = Field(description="Layers of these stages together.")
     max_gpu_bytes: int = Field(description="Bytes that the fullest GPU of the kind needs.")
-    written_bytes: int = Field(description="Bytes of tensors that its ranks write per save.")
+    written_bytes: int = Field(description="Bytes that its ranks write per save.")
     num_writing_nodes: int = Field(description="Nodes of the kind that hold at least one writer.")
     max_node_bytes: int = Field(description="Bytes that the node of the kind that writes most writes per save.")
     node_write_bytes_per_second: float | None = Field(
@@ -114,7 +114,9 @@ class StagesReport(StrictModel):
         "Empty where it has it already."
     )
     kinds: list[KindOfNodes] = Field(description="What nodes of each kind hold and write with the balanced split.")
-    written_bytes: int = Field(description="Bytes of tensors of one checkpoint.")
+    written_bytes: int = Field(
+        description="Bytes of one checkpoint as it is written: measured, or after the format's own compression."
+    )
     write_seconds: float | None = Field(
         description="Seconds of writing one checkpoint with the balanced split, bounded by the busiest node of each "
         "kind and by the file system. Null where no rate is known."

@@ -72,7 +72,7 @@ class _WorkerPlanner:
         self._costs, self._distance = costs, request.clock_distance
         self._stages, self._count = scenario.parallelism.pipeline, request.scenario.parallelism.data
         checkpoint_layout = size_layout(scenario.model_copy(update={"cluster": costs.kinds[0].alone})).checkpoint_layout
-        self._drained_bytes = checkpoint_layout.size.total_bytes
+        self._drained_bytes = checkpoint_layout.size.written_bytes
 
     @property
     def speeds(self) -> list[float]:

@@ -27,7 +27,7 @@ FIGURES = (
     "host_memory.fits",
     "offload.nvme_bytes",
     "gradient_compression.sent_bytes",
-    "checkpoint.total_bytes",
+    "checkpoint.written_bytes",
     "layout.max_rank_bytes",
     "write.seconds",
     "write.stall_seconds",

@@ -27,9 +27,9 @@ def test_each_technique_shows_its_flag_and_what_it_moves() -> None:
 def test_the_flag_that_is_shown_gives_the_figure_that_is_shown() -> None:
     found = json.loads(ckpt_size("techniques", "8-bit", *RUN, "--json").stdout)
     (effect,) = found["techniques"]
-    (change,) = [each for each in effect["effects"] if each["figure"] == "checkpoint.total_bytes"]
+    (change,) = [each for each in effect["effects"] if each["figure"] == "checkpoint.written_bytes"]
     answered = json.loads(ckpt_size("answer", *RUN, "--optimizer", "adam-8bit", "--json").stdout)
-    assert answered["checkpoint"]["total_bytes"] == change["after"]
+    assert answered["checkpoint"]["written_bytes"] == change["after"]
 
 
 def test_a_word_keeps_some_of_them_and_a_file_is_a_scenario_too(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from sizing.questions.layouts.objectives import OBJECTIVES
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport
 from sizing.questions.layouts.request import REFERENCE_SEARCH
 from sizing.questions.layouts.search import scenario_with
+from sizing.questions.layouts.words import layouts_summary
 from sizing.questions.registry import LAYOUTS
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
 from sizing.training.schedules import SCHEDULES
+from sizing.units import decimal_bytes_text
 from tests.examples import examples, spread
 
 BATCH = {"sequence_length": 4096, "micro_batch_size": 1}
@@ -58,6 +60,7 @@ def agrees(document: dict[str, Any], layout: FoundLayout, *, room_bytes: int) ->
     assert not any("cannot run" in warning for warning in report.warnings)
     assert (memory.activation_bytes, memory.bubble_fraction) == (layout.activation_bytes, layout.bubble_fraction)
     assert report.layout.num_gpus == document["cluster"]["num_gpus"]
+    assert report.stored_bytes == layout.stored_bytes
     assert report.layout.num_writers == layout.num_writers
     assert report.checkpoint.total_bytes == layout.total_bytes
     assert (write.seconds if write else None) == layout.write_seconds
@@ -456,6 +459,16 @@ def test_former_names_are_still_read() -> None:
     assert LayoutsReport.model_validate(document) == report
     former = {name: value for name, value in document.items() if name != "min_memory"}
     assert LayoutsReport.model_validate(former) == report
+
+
+@pytest.mark.parametrize("checkpoint", [{}, {"reduction": {"compression": {"weights_fraction": 0.5}}}])
+def test_a_checkpoint_is_as_large_as_answer_says_it_is_stored(checkpoint: dict[str, Any]) -> None:
+    """Orbax compresses by itself: 93.0 % of 12 B of each of 8.03 billion parameters, with a reduction what that leaves."""
+    document = question("llama-3.1-8b", 64, training={"framework": "maxtext"}, checkpoint=checkpoint)
+    report = LAYOUTS.answer({"scenario": document})
+    stored = decimal_bytes_text(answer(as_found(document, report.layouts[0])).stored_bytes)
+    assert any(f"checkpoint {stored}" in remark for remark in layouts_summary(report).remarks)
+    assert stored == "89.62 GB" if not checkpoint else stored != "96.36 GB"
 
 
 def test_a_scenario_alone_is_a_question() -> None:

@@ -218,3 +218,15 @@ def test_unlike_nodes_are_answered_by_what_bounds_them_all() -> None:
     with pytest.raises(InvalidInput, match="ask ckpt-size stages"):
         answer(uneven["scenario"])
     assert [kind.num_stages for kind in STAGES.answer(uneven).kinds] == [1, 2]
+
+
+def test_a_measured_checkpoint_is_what_the_kinds_write_together() -> None:
+    asked = small("2 x dgx-a100, 1 x dgx-h100")
+    predicted, measured = (
+        STAGES.answer(asked),
+        STAGES.answer(
+            small("2 x dgx-a100, 1 x dgx-h100", checkpoint={"observed_bytes": 2 * STAGES.answer(asked).written_bytes})
+        ),
+    )
+    assert measured.written_bytes == 2 * predicted.written_bytes
+    assert [each.written_bytes for each in measured.kinds] == [2 * each.written_bytes for each in predicted.kinds]
