@@ -136,11 +136,40 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
 
 def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, skip: int = 0) -> InvalidInput:
     """Convert pydantic's errors into an InvalidInput. The first `skip` parts of each location stand above `model`."""
+    below = [{**details, "loc": details["loc"][skip:]} for details in errors]
     return InvalidInput(
-        _problem({**details, "loc": details["loc"][skip:]}, model)
-        for details in errors
-        if not follows_from_others(details)
+        _problem(details, model) for details in of_alternatives(below, model) if not follows_from_others(details)
     )
+
+
+_ALTERNATIVE = re.compile(r"literal\[|constrained-|function-")
+"""Begins pydantic's name of an alternative that is no block, as no field's name does."""
+_OF_ANOTHER_KIND = ("float_type", "float_parsing", "model_type")
+
+
+def of_alternatives(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> Iterator[ErrorDetails]:
+    """Yield the errors of `model`; of a field that is one of several things, the error of what it was meant to be.
+
+    Pydantic has one for each alternative, whose name stands in its location.
+    """
+    found: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
+    for details in errors:
+        path = details["loc"]
+        for at, part in enumerate(path):
+            owner = _model_at(path[:at], model)
+            if isinstance(part, str) and (_ALTERNATIVE.match(part) or (owner and part == owner.__name__)):
+                alternative: ErrorDetails = {**details, "loc": (*path[:at], *path[at + 1 :])}
+                found.setdefault(path[:at], []).append(alternative)
+                break
+        else:
+            yield details
+    for alike in found.values():
+        first, choices = alike[0], [each["ctx"]["expected"] for each in alike if each["type"] == "literal_error"]
+        if len(choices) > 1:
+            *most, last = [choice for each in choices for choice in re.findall(r"'[^']+'", each)]
+            yield {**first, "ctx": {"expected": f"{', '.join(most)} or {last}"}}
+        else:
+            yield from [each for each in alike if each["type"] not in _OF_ANOTHER_KIND] or [first]
 
 
 def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str = "") -> InvalidInput:
@@ -209,6 +238,7 @@ _RULES = {
     "string_pattern_mismatch": ("must match {pattern}", "write it in this form"),
     "int_type": ("must be a whole number", "give a whole number"),
     "int_parsing": ("must be a whole number", "give a whole number"),
+    "int_parsing_size": ("must be a whole number that is not as long", "give one of fewer digits"),
     "int_from_float": ("must be a whole number", "give a whole number"),
     "float_type": ("must be a number", "give a number"),
     "float_parsing": ("must be a number", "give a number"),

@@ -57,7 +57,7 @@ class Offload(StrictModel):
         description="Rate at which all drives of a node read or write, in bytes per second. Default: unknown, so with "
         "state on nvme step times are not computed.",
     )
-    optimizer_parameters_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    optimizer_parameters_per_second: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = Field(
         None,
         description="Parameters per second that the CPUs of one node update. Default: 3.9e9, as published of "
         "DeepSpeed's CPU-Adam with all cores of a DGX-2.",

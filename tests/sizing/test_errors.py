@@ -57,6 +57,18 @@ def sentences(document: object) -> str:
             "parallelism.pipeline must be a whole number, got 2.5: give a whole number.",
         ),
         (
+            {"model": {"preset": "gpt2"}, "parallelism": {"pipeline": -1e308}},
+            "parallelism.pipeline must be a whole number that is not as long, got -1e+308: give one of fewer digits.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "training": {"achieved": {"overlap": {"expert": 1.5}}}},
+            "training.achieved.overlap.expert must be at most 1.0, got 1.5: for 1.5 percent write 1.5% or 0.015.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "training": {"achieved": {"overlap": "all"}}},
+            "training.achieved.overlap must be a number, got 'all': give a number.",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": float("nan")}},
             "targets.max_overhead_fraction must be a finite number, got nan: "
             "give a number that is not NaN or infinite.",

@@ -66,20 +66,20 @@ class LayoutsRequest(StrictModel):
         description="Fraction of a GPU's memory kept free for what is not counted: fragments, buffers, gathered "
         "layers.",
     )
-    contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
+    contexts: Annotated[tuple[Degree, ...], Field(min_length=1, max_length=16)] | None = Field(
         None, description="Context degrees to try. Default: the scenario's alone."
     )
-    micro_batches: Annotated[tuple[MicroBatch, ...], Field(max_length=16)] | None = Field(
+    micro_batches: Annotated[tuple[MicroBatch, ...], Field(min_length=1, max_length=16)] | None = Field(
         None,
         description="Sizes of a microbatch to try. Default: 1, 2, 4 and the scenario's with the objectives step-time "
         "and goodput, else the scenario's alone.",
     )
-    virtual_pipelines: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
+    virtual_pipelines: Annotated[tuple[Degree, ...], Field(min_length=1, max_length=16)] | None = Field(
         None,
         description="Virtual stages to try, of layers in equal chunks. Default: 1, 2, 4, 8 and the scenario's with the "
         "objectives step-time and goodput, else the scenario's alone.",
     )
-    expert_tensors: Annotated[tuple[TensorDegree, ...], Field(max_length=16)] | None = Field(
+    expert_tensors: Annotated[tuple[TensorDegree, ...], Field(min_length=1, max_length=16)] | None = Field(
         None,
         description="Expert-tensor degrees to try, those that divide the tensor degree. Default: 1 and the tensor "
         "degree with the objectives step-time and goodput, else the scenario's.",

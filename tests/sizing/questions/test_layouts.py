@@ -443,6 +443,19 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
             "offload contradicts scenario.training.offload, which moves",
         ),
         ({"objective": "bubble", "scenario": 7}, "scenario must be an object"),
+        *(
+            ({"scenario": question("gpt2", 8), name: []}, f"{name} must have at least 1 entries")
+            for name in ("contexts", "micro_batches", "virtual_pipelines", "expert_tensors")
+        ),
+        (
+            {"scenario": question("gpt2", 8, training={"offload": {"optimizer_parameters_per_second": 5e-324}})},
+            "offload.optimizer_parameters_per_second must be at least 1",
+        ),
+        (
+            {"scenario": question("gpt2", 8), "kept_degrees": ["pipelines"]},
+            "kept_degrees.0 must be one of 'tensor', 'pipeline', 'data', 'expert' or 'shard_group', got 'pipelines': "
+            "did you mean pipeline.",
+        ),
     ],
 )
 def test_questions_without_an_answer_are_refused(document: dict[str, Any], sentence: str) -> None:
