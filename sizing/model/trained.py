@@ -97,11 +97,11 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
 def default_targets(inventory: Inventory) -> tuple[str, ...]:
     """Name the matrices that get adapters by default: queries and values, with the keys that share a module with them.
 
-    So does PEFT in most model types (llama: q_proj, v_proj; gpt2: c_attn). It adapts all of attention beside layers of
-    a state space (nemotron_h: q_proj, k_proj, v_proj, o_proj), and has no default for latent attention, of which all
-    is taken, and for Mamba, whose output projection it refuses to adapt. Modules for multi-token prediction get none:
-    the models that PEFT adapts lack them. Source: PEFT 0.21, peft/utils/constants.py,
-    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
+    So does PEFT in most model types (llama: q_proj, v_proj; gpt2: c_attn). It adapts the feed-forward block too in
+    Phi-1 and Phi-2 (q_proj, v_proj, fc1, fc2), and all of attention beside layers of a state space (nemotron_h: q_proj,
+    k_proj, v_proj, o_proj). It has no default for latent attention, of which all is taken, and for Mamba, whose output
+    projection it refuses to adapt. Modules for multi-token prediction get none: the models that PEFT adapts lack them.
+    Source: PEFT 0.21, peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
 
     >>> query = TensorGroup("attention.query", (8, 4), 8, layers=range(3))
     >>> default_targets((query, replace(query, name="attention.key_value")))
@@ -122,7 +122,7 @@ def default_targets(inventory: Inventory) -> tuple[str, ...]:
         ]
     elif not names:
         names = [group.name for group in hidden if group.name == "ssm.in" or group.name.startswith("ssm.in.")]
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys([*names, *(group.name for group in hidden if group.is_adapted)]))
 
 
 def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:

@@ -78,13 +78,18 @@ PEFT_ADAPTS: dict[tuple[str, tuple[str, ...] | None], int] = {
     ("gpt_oss", ("attention",)): 11_943_936,
     ("glm4_moe", ("attention",)): 18_488_320,
     ("nemotron_h", None): 425_984,
+    ("phi", None): 11_010_048,
+    ("gpt_bigcode", None): 319_488,
+    ("mpt", None): 3_145_728,
+    ("codegen", None): 7_340_032,
+    ("gpt_neo", None): 3_145_728,
     ("jamba", None): 1_703_936,
     ("deepseek_v32", ("attention",)): 97_006_592,
     ("llama4_text", ("attention",)): 25_165_824,
 }
-"""Parameters that PEFT 0.21.2 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
+"""Parameters that PEFT 0.21 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
 meta device, with target_modules q_proj, k_proj, v_proj, o_proj (latent attention: q_a_proj, q_b_proj,
-kv_a_proj_with_mqa, kv_b_proj, o_proj) or q_proj and v_proj."""
+kv_a_proj_with_mqa, kv_b_proj, o_proj), q_proj and v_proj, or without any."""
 
 
 @pytest.mark.parametrize(("model_type", "tensors"), list(PEFT_ADAPTS))
