@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from sizing.checkpoint_files.peft_modules import tensors_named
+from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES, module_of, tensors_named
 from sizing.errors import InvalidInput
 from sizing.model.inventory import Inventory, TensorGroup
 
@@ -16,11 +16,47 @@ _DESCRIBE = "describe the model by preset, architecture, huggingface_config or t
 """Remedy where a number of parameters alone names no tensor."""
 
 
+_PARTS_BY_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "experts": ("expert",),
+    "ffn": ("expert", "shared_expert"),
+    "mlp": ("ffn", "expert", "shared_expert"),
+    "feed_forward": ("ffn", "expert", "shared_expert"),
+    "attn": ("attention",),
+    "self_attn": ("attention",),
+    "embeddings": ("embedding",),
+    "embed_tokens": ("embedding",),
+    "lm_head": ("output_head",),
+    "head": ("output_head",),
+    "norms": ("norm", "final_norm"),
+    "gate": ("router",),
+    "vision_tower": ("vision",),
+    "visual": ("vision",),
+}
+"""Parts of a model by names of other libraries, and in the plural. Source: modules of transformers 5.23."""
+
+
+def _names_of_parts(inventory: Inventory, names: Collection[str]) -> tuple[str, ...]:
+    """Replace a name that no tensor has by the parts of this model that it means elsewhere, such as `experts`.
+
+    >>> of_expert = TensorGroup("expert.up", (8, 4), 8, layers=range(3), experts=2)
+    >>> _names_of_parts((of_expert,), ["experts", "ffn", "other"])
+    ('expert', 'other')
+    """
+
+    def parts_of(name: str) -> list[str]:
+        others = _PARTS_BY_OTHER_NAMES.get(name) or TENSORS_OF_MODULES.get(module_of(name), ())
+        meant = [name] if any(_is_named(group, [name]) for group in inventory) else others
+        return [part for part in meant if any(_is_named(group, [part]) for group in inventory)]
+
+    return tuple(dict.fromkeys(part for name in names for part in parts_of(name) or [name]))
+
+
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
     """Mark tensors as not trained, by name or by the beginning of the name.
 
     Raises InvalidInput for a name that no tensor has.
     """
+    names = _names_of_parts(inventory, names)
     _check_names(inventory, names, field=field, remedy_of_count=f"give training.trained_parameters, or {_DESCRIBE}")
     return tuple(replace(group, is_trained=False) if _is_named(group, names) else group for group in inventory)
 

@@ -170,6 +170,23 @@ def test_on_every_rank_the_adapters_multiply_to_what_it_holds_of_their_matrix(
         assert (outputs, inputs) == shapes[f"{matrix}.0"] == cut
 
 
+@pytest.mark.parametrize(
+    ("preset", "typed", "own"),
+    [
+        ("gpt-oss-120b", "experts", ["expert"]),
+        ("gpt-oss-120b", "ffn", ["expert"]),
+        ("deepseek-v3", "mlp", ["ffn", "expert", "shared_expert"]),
+        ("llama-3.1-8b", "lm_head", ["output_head"]),
+        ("llama-3.1-8b", "q_proj", ["attention.query"]),
+        ("gemma-3-12b", "vision_tower", ["vision"]),
+    ],
+)
+def test_parts_are_frozen_by_the_names_of_other_libraries(preset: str, typed: str, own: list[str]) -> None:
+    by_typed, by_own = (report_of({"frozen": names}, model={"preset": preset}) for names in ([typed], own))
+    assert by_typed.model.num_trained_parameters == by_own.model.num_trained_parameters
+    assert by_typed.model.num_trained_parameters < by_typed.model.num_parameters
+
+
 def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:
     plain, frozen = report_of({}), report_of({"frozen": ["embedding"]})
     embedding = 32_000 * HIDDEN
