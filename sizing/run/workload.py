@@ -88,13 +88,7 @@ _WHOLE_BY = {
     "zero_stage": "set parallelism.zero_stage to 0",
     "distributed_optimizer": "set training.distributed_optimizer to false",
 }
-"""What leaves copies of the whole state in more nodes, by the fields that a format takes."""
-
-
-def _whole_by(checkpoint_layout: CheckpointLayout) -> list[str]:
-    """List what makes ranks share the state no longer, or fewer of them; nothing where they do not."""
-    is_divided = checkpoint_layout.sharding.optimizer.dense > 1
-    return [how for field, how in _WHOLE_BY.items() if is_divided and field in checkpoint_layout.saved_as.takes]
+"""What leaves copies of the whole state in more nodes, where ranks divide it, by the fields that a format takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +191,8 @@ def workload_of(
     size = checkpoint_layout.size
     weights: tuple[PartName, ...] = ("weights", "master")  # the master copy where the checkpoint holds no others
     weights_bytes = next((size.parts[name].total_bytes for name in weights if name in size.parts), 0)
+    is_divided, takes = checkpoint_layout.sharding.optimizer.dense > 1, checkpoint_layout.saved_as.takes
+    ways = [how for field, how in _WHOLE_BY.items() if is_divided and field in takes]
     workload = CheckpointWorkload(
         write=write,
         restores=restores,
@@ -218,7 +214,7 @@ def workload_of(
             checkpoint_layout.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node
         ),
         node_state_bytes=restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node,
-        more_copies=" or ".join(["raise parallelism.data", *_whole_by(checkpoint_layout)]),
+        more_copies=" or ".join(["raise parallelism.data", *ways]),
     )
     nics = node.storage_nics
     return workload.through(nics.node_bytes_per_second) if nics else workload
