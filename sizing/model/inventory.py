@@ -34,7 +34,8 @@ class TensorGroup:
     if it does not belong to an expert. `layers` are sorted. Tensors that are not trained have no optimizer state.
     `is_of_other_layers`: the tensor belongs to layers that pipeline stages do not divide, such as those of a vision
     tower; optimizers treat it as one of the layers. `fused` names the matrix in which the modules of transformers keep
-    it with others; it is empty if it stands alone.
+    it with others; it is empty if it stands alone. `is_adapted`: PEFT adapts it by default in models of this type,
+    although it has neither queries nor values.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TensorGroup:
     is_trained: bool = True
     is_of_other_layers: bool = False
     fused: str = ""
+    is_adapted: bool = False
 
     @functools.cached_property
     def is_hidden_matrix(self) -> bool:

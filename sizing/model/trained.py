@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from sizing.checkpoint_files.peft_modules import tensors_named
+from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES, module_of, tensors_named
 from sizing.errors import InvalidInput
 from sizing.model.inventory import Inventory, TensorGroup
 
@@ -16,11 +16,47 @@ _DESCRIBE = "describe the model by preset, architecture, huggingface_config or t
 """Remedy where a number of parameters alone names no tensor."""
 
 
+_PARTS_BY_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "experts": ("expert",),
+    "ffn": ("expert", "shared_expert"),
+    "mlp": ("ffn", "expert", "shared_expert"),
+    "feed_forward": ("ffn", "expert", "shared_expert"),
+    "attn": ("attention",),
+    "self_attn": ("attention",),
+    "embeddings": ("embedding",),
+    "embed_tokens": ("embedding",),
+    "lm_head": ("output_head",),
+    "head": ("output_head",),
+    "norms": ("norm", "final_norm"),
+    "gate": ("router",),
+    "vision_tower": ("vision",),
+    "visual": ("vision",),
+}
+"""Parts of a model by names of other libraries, and in the plural. Source: modules of transformers 5.23."""
+
+
+def _names_of_parts(inventory: Inventory, names: Collection[str]) -> tuple[str, ...]:
+    """Replace a name that no tensor has by the parts of this model that it means elsewhere, such as `experts`.
+
+    >>> of_expert = TensorGroup("expert.up", (8, 4), 8, layers=range(3), experts=2)
+    >>> _names_of_parts((of_expert,), ["experts", "ffn", "other"])
+    ('expert', 'other')
+    """
+
+    def parts_of(name: str) -> list[str]:
+        others = _PARTS_BY_OTHER_NAMES.get(name) or TENSORS_OF_MODULES.get(module_of(name), ())
+        meant = [name] if any(_is_named(group, [name]) for group in inventory) else others
+        return [part for part in meant if any(_is_named(group, [part]) for group in inventory)]
+
+    return tuple(dict.fromkeys(part for name in names for part in parts_of(name) or [name]))
+
+
 def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
     """Mark tensors as not trained, by name or by the beginning of the name.
 
     Raises InvalidInput for a name that no tensor has.
     """
+    names = _names_of_parts(inventory, names)
     _check_names(inventory, names, field=field, remedy_of_count=f"give training.trained_parameters, or {_DESCRIBE}")
     return tuple(replace(group, is_trained=False) if _is_named(group, names) else group for group in inventory)
 
@@ -97,11 +133,11 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
 def default_targets(inventory: Inventory) -> tuple[str, ...]:
     """Name the matrices that get adapters by default: queries and values, with the keys that share a module with them.
 
-    So does PEFT in most model types (llama: q_proj, v_proj; gpt2: c_attn). It adapts all of attention beside layers of
-    a state space (nemotron_h: q_proj, k_proj, v_proj, o_proj), and has no default for latent attention, of which all
-    is taken, and for Mamba, whose output projection it refuses to adapt. Modules for multi-token prediction get none:
-    the models that PEFT adapts lack them. Source: PEFT 0.21, peft/utils/constants.py,
-    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
+    So does PEFT in most model types (llama: q_proj, v_proj; gpt2: c_attn). It adapts the feed-forward block too in
+    Phi-1 and Phi-2 (q_proj, v_proj, fc1, fc2), and all of attention beside layers of a state space (nemotron_h: q_proj,
+    k_proj, v_proj, o_proj). It has no default for latent attention, of which all is taken, and for Mamba, whose output
+    projection it refuses to adapt. Modules for multi-token prediction get none: the models that PEFT adapts lack them.
+    Source: PEFT 0.21, peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
 
     >>> query = TensorGroup("attention.query", (8, 4), 8, layers=range(3))
     >>> default_targets((query, replace(query, name="attention.key_value")))
@@ -122,7 +158,7 @@ def default_targets(inventory: Inventory) -> tuple[str, ...]:
         ]
     elif not names:
         names = [group.name for group in hidden if group.name == "ssm.in" or group.name.startswith("ssm.in.")]
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys([*names, *(group.name for group in hidden if group.is_adapted)]))
 
 
 def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:

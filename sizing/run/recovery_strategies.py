@@ -188,7 +188,7 @@ class Peers(RecoveryStrategy):
                 "reliability.strategy",
                 "must not be peers where no other node holds a copy of the whole training state",
                 value=f"{copies} copy",
-                remedy="shard over fewer ranks (parallelism.shard_group), leave the optimizer whole, or raise data",
+                remedy=job.workload.more_copies,
             )
         if job.workload.network_bytes_per_second is None:
             raise InvalidInput.of(
@@ -264,7 +264,7 @@ class ShrinkGroups(RecoveryStrategy):
                 "reliability.strategy",
                 "must not be shrink with one data-parallel group that holds the whole training state in its own nodes",
                 value=f"{groups} group",
-                remedy="raise parallelism.data, or set parallelism.shard_group below data x context",
+                remedy=job.workload.more_copies,
             )
         if shrink is not None and np.any(np.greater(shrink.min_groups, groups)):
             raise InvalidInput.of(

@@ -83,6 +83,14 @@ def save_defaults(schema_version: int) -> SaveDefaults:
     return BEFORE_PROCESSES if schema_version <= _LAST_WITHOUT_PROCESSES else AS_SHIPPED
 
 
+_WHOLE_BY = {
+    "shard_group": "set parallelism.shard_group below data x context",
+    "zero_stage": "set parallelism.zero_stage to 0",
+    "distributed_optimizer": "set training.distributed_optimizer to false",
+}
+"""What leaves copies of the whole state in more nodes, where ranks divide it, by the fields that a format takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointWorkload:
     """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
@@ -92,8 +100,9 @@ class CheckpointWorkload:
     mean over saves: `whole` is the workload of a save of everything, `longest` that of the largest save and restore,
     and `chain` says which saves must stay. `exported_bytes` are those of `checkpoint.export`, which may be a
     `universal` checkpoint. `num_state_copies` of the whole training state lie in GPUs of different nodes, at most
-    `node_state_bytes` of it on one. The line rates of one GPU's link to its host, and of a node's ports to the other
-    nodes, are None where they are not published. `process_bytes_per_second` is what one process pickles and writes.
+    `node_state_bytes` of it on one; `more_copies` says how to have more. The line rates of one GPU's link to its host,
+    and of a node's ports to the other nodes, are None where they are not published. `process_bytes_per_second` is what
+    one process pickles and writes.
 
     `stack_workloads` makes a workload of arrays, which has a row for each layout.
     """
@@ -119,6 +128,7 @@ class CheckpointWorkload:
     universal: Universal | None = None
     num_experts: int | None = None
     num_state_copies: int = 1
+    more_copies: str = "raise parallelism.data"
     node_state_bytes: float = 0.0
     assumptions: tuple[Assumption, ...] = ()
 
@@ -181,6 +191,8 @@ def workload_of(
     size = checkpoint_layout.size
     weights: tuple[PartName, ...] = ("weights", "master")  # the master copy where the checkpoint holds no others
     weights_bytes = next((size.parts[name].total_bytes for name in weights if name in size.parts), 0)
+    is_divided, takes = checkpoint_layout.sharding.optimizer.dense > 1, checkpoint_layout.saved_as.takes
+    ways = [how for field, how in _WHOLE_BY.items() if is_divided and field in takes]
     workload = CheckpointWorkload(
         write=write,
         restores=restores,
@@ -202,6 +214,7 @@ def workload_of(
             checkpoint_layout.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node
         ),
         node_state_bytes=restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node,
+        more_copies=" or ".join(["raise parallelism.data", *ways]),
     )
     nics = node.storage_nics
     return workload.through(nics.node_bytes_per_second) if nics else workload
@@ -410,6 +423,7 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
             _fill_unknown([row.network_bytes_per_second for row in layouts], unknown=np.inf)
         ),
         process_bytes_per_second=layouts[0].process_bytes_per_second,
+        more_copies=layouts[0].more_copies,
     )
 
 

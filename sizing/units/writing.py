@@ -95,6 +95,16 @@ def min_seconds_text(seconds: float) -> str:
     return f"{short} s" if is_off and is_short else seconds_text(rounded)
 
 
+def max_seconds_text(seconds: float) -> str:
+    """Format a max duration, rounded down in the unit in which it is written.
+
+    >>> max_seconds_text(2290.2345678901), max_seconds_text(60.0), max_seconds_text(21_023.9)
+    ('38.1 min', '60.00 s', '5.83 h')
+    """
+    step = next(step for end, step in _STEPS if seconds < end)
+    return seconds_text(math.floor(seconds / step * (1 + 1e-12)) * step)
+
+
 def exact_number_text(number: float) -> str:
     """Format a number with the digits that people type of it, and without the last ones, which are float errors.
 

@@ -178,7 +178,9 @@ class _Reading:
         placed = tuple(self._place(num_layers))
         groups = (group for each in placed for group in each.groups())
         declared = (group for row in self._row.pieces.values() for group in self._declare(row, num_layers))
-        inventory = (*self._before(), *groups, *declared, *self._after())
+        all_groups = (*self._before(), *groups, *declared, *self._after())
+        adapted = self._row.adapted
+        inventory = tuple(replace(each, is_adapted=True) if each.name in adapted else each for each in all_groups)
         _check_parts(inventory)
         experts = [each.piece for each in placed if isinstance(each.piece, pieces.Experts)]
         return Composition(

@@ -66,6 +66,10 @@ class ModelType(StrictModel):
     fused: tuple[FusedPart, ...] = Field(
         (), description="Parts of a layer that the modules of transformers keep as one matrix."
     )
+    adapted: tuple[str, ...] = Field(
+        (),
+        description="Matrices that PEFT adapts by default, beside queries and values, which it adapts in most types.",
+    )
     left_out: str = Field(
         "",
         description="What published models have beside what transformers builds, if no field of the config says so.",

@@ -10,7 +10,16 @@ from sizing.questions.require.report import Requirement, RequirementsReport, Sta
 from sizing.run.remedies import rates_text
 from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
 from sizing.storage.rates import Direction
-from sizing.units import bytes_text, min_rate_text, percent_text, rate_text, seconds_text
+from sizing.units import (
+    bytes_text,
+    exact_number_text,
+    max_seconds_text,
+    min_rate_text,
+    min_seconds_text,
+    percent_text,
+    rate_text,
+    seconds_text,
+)
 
 _STREAMS: dict[Direction, str] = {"write": "writer", "read": "reader"}
 _NAMES = {
@@ -64,7 +73,8 @@ def _list_inputs_not_given(report: RequirementsReport) -> list[str]:
 
 def _write_row(requirement: Requirement) -> tuple[str, ...]:
     is_interval = requirement.field == INTERVAL
-    needed_text, given_text = (seconds_text, seconds_text) if is_interval else (min_rate_text, rate_text)
+    bound_text = min_seconds_text if requirement.sense == "min" else max_seconds_text
+    needed_text, given_text = (bound_text, seconds_text) if is_interval else (min_rate_text, rate_text)
     return (
         _NAMES[requirement.field],
         requirement.sense,
@@ -96,8 +106,9 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
         return
     free_rates = {WRITE_RATE: free.write_bytes_per_second, **free.together_with}
     if any(rate < _WORTH_SAYING * together[path] for path, rate in free_rates.items() if path in together):
+        every = f"{exact_number_text(free.interval_seconds)} s ({seconds_text(free.interval_seconds)})"
         yield (
-            f"If the interval may change: {rates_text(free_rates)} with one checkpoint every "
-            f"{seconds_text(free.interval_seconds)}, which {targets_met} (stall {seconds_text(free.stall_seconds)}, "
+            f"If the interval may change: {rates_text(free_rates)} with one checkpoint every {every}, which "
+            f"{targets_met} (stall {seconds_text(free.stall_seconds)}, "
             f"overhead {percent_text(free.overhead_fraction)}, goodput {percent_text(free.goodput_fraction)})."
         )

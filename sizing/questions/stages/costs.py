@@ -57,7 +57,7 @@ class StageCosts:
         self._training, self._parallelism, self.kinds = scenario.training, scenario.parallelism, kinds
         self.execution = require_execution(self._training, self._parallelism)
         self._layout = size_layout(scenario.model_copy(update={"cluster": kinds[0].alone}))
-        self._work = require_work(self._layout.model)
+        self._work = require_work(self._layout.model, self._training)
         self._inventory = trained_inventory(self._layout.model.inventory, self._training)
         self.num_layers, self.num_stages = self._layout.model.num_layers, self._parallelism.pipeline
         self._left_free = 1.0 - headroom_fraction

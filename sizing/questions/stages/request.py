@@ -150,9 +150,9 @@ def require_execution(training: Training, parallelism: Parallelism) -> Execution
     return execution
 
 
-def require_work(model: ResolvedModel) -> ModelWork:
-    """Return the work of the model. Raises InvalidInput where that is not counted."""
-    work = model_work(model)
+def require_work(model: ResolvedModel, training: Training) -> ModelWork:
+    """Return the work of the model as it is trained. Raises InvalidInput where that is not counted."""
+    work = model_work(model, training)
     if work is None or not model.num_layers:
         raise InvalidInput.of(
             "model",

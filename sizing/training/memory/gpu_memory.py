@@ -276,7 +276,7 @@ def gpu_memory(
 
     ranks = memory_by_rank(holders, rule, execution, peaks, errors)
     fullest = _describe_fullest(max(ranks, key=lambda each: each.total_bytes), execution, capacity=capacity)
-    work, step = work or model_work(model), None
+    work, step = work or model_work(model, training), None
     if work:
         spans = {holder.span.stages.start: holder.span for holder in holders}
         waiting = 0.0

@@ -52,7 +52,7 @@ class MemoryQuestion:
         self.saved_as = saved_as
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
-        self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor)))
+        self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor), training))
         self._known_holders: dict[tuple[Parallelism, bool], Sequence[HolderClass]] = {}
 
     def model(self, *, tensor: int) -> ResolvedModel:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sizing.cluster import ResolvedNode
 from sizing.cluster.node import gpu_named
+from sizing.frameworks import base_dtype
 from sizing.layout import Parallelism
 from sizing.layout.gradient_errors import GradientErrors
 from sizing.layout.holders import HolderClass
@@ -14,6 +15,7 @@ from sizing.layout.sharding import Sharding
 from sizing.ranges import plausible_range
 from sizing.state import Training
 from sizing.state.offload import Offload
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.training.execution import Execution, value_bytes
 from sizing.training.time.rates import AchievedRates
 
@@ -135,8 +137,9 @@ def exchange_of_replicas(
 ) -> ReplicaExchange:
     """Return the time to exchange gradients and weights in a step, before computing hides any of it.
 
-    r P gradients are reduce-scattered and w P weights gathered: once where weights are whole, gradients alone twice
-    where nothing is sharded (an all-reduce); where layers are gathered, w P twice and r P once in each microbatch. Of
+    r T gradients are reduce-scattered and w T weights gathered: once where weights are whole, gradients alone twice
+    where nothing is sharded (an all-reduce); where layers are gathered, w P twice and r T once in each microbatch. P
+    parameters of which T are trained; a frozen base of adapters in 4 or 8 bits is gathered as it is kept. Of
     compressed gradients what their method exchanges; the time to compress them is not counted. A device of a schedule
     that runs both ways exchanges both of its stages.
     Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 7; links: Links.collective_seconds.
@@ -151,8 +154,9 @@ def exchange_of_replicas(
     >>> round(step.exchange_seconds - 120e-6 - 6 * 8_030_261_248 * 7 / 8 / (0.67 * 450e9), 6)
     0.0
     """
-    w = value_bytes(training)
-    if sharding.gathers in ("layers", "modules"):
+    w, gathers_all = value_bytes(training), sharding.gathers in ("layers", "modules")
+    of_base = QUANTIZED_BYTES.get(base_dtype(training) or "", w) / w
+    if gathers_all:
         rounds = execution.num_microbatches or 1
         reduced_bytes, gathered_bytes = float(reduced * rounds), 2.0 * w * rounds
     elif sharding.optimizer.dense > 1 or sharding.gathers == "stages":
@@ -173,8 +177,14 @@ def exchange_of_replicas(
     def exchange(holder: HolderClass) -> ReplicaExchange:
         if compressed is not None:
             return ReplicaExchange(collect(*compressed.exchanged_bytes(holder)), 0.0)
-        both = (holder.dense.parameters, holder.expert.parameters)
-        return ReplicaExchange(*(collect(*(size * each for each in both)) for size in (reduced_bytes, gathered_bytes)))
+        trained = [each.trained_parameters for each in (holder.dense, holder.expert)]
+        whole = [
+            each.parameters - (1.0 - of_base) * each.frozen_matrix_parameters for each in (holder.dense, holder.expert)
+        ]
+        return ReplicaExchange(
+            collect(*(reduced_bytes * each for each in trained)),
+            collect(*(gathered_bytes * each for each in (whole if gathers_all else trained))),
+        )
 
     longest: dict[int, ReplicaExchange] = {}
     for holder in holders:

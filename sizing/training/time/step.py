@@ -200,10 +200,15 @@ class Stage:
 
     @property
     def model_flops(self) -> float:
-        """Operations of a token in a whole step: three times the forward pass, with attention in full."""
-        layers = self.work.between(len) + self.work.head
+        """Operations of a token in a whole step: three times the forward pass, with attention in full.
+
+        Frozen weights have no gradients of weights, which are a third of it.
+        """
+        layers, trained = self.work.between(len), self.work.trained
         pairs = 2.0 * layers.pairs * self.execution.sequence_length
-        return (1.0 + BACKWARD_PRODUCTS) * (layers.matrices + layers.experts + pairs)
+        of_weights = trained.matrices * layers.matrices + trained.experts * layers.experts
+        whole = layers.matrices + layers.experts + self.work.head.matrices
+        return BACKWARD_PRODUCTS * (whole + pairs) + of_weights + trained.head * self.work.head.matrices + pairs
 
     def chunks(self, span: StageSpan) -> tuple[ChunkSeconds, ...]:
         """Return the times of one microbatch in each chunk of a stage of the span; the last has the head."""
@@ -224,7 +229,10 @@ class Stage:
         of_head, of_loss = self._head_seconds() if has_head else (0.0, 0.0)
         forward = products + attention + memory + of_head + of_loss / 2
         input_gradient = products + BACKWARD_ATTENTION * attention + 2.0 * memory + of_head + of_loss / 2 + recomputed
-        weight_gradient = (BACKWARD_PRODUCTS - 1.0) * products + of_head
+        trained = self.work.trained
+        of_weights = Work(matrices=trained.matrices * layers.matrices, experts=trained.experts * layers.experts)
+        weight_products = (BACKWARD_PRODUCTS - 1.0) * tokens * self._forward_parts(of_weights)[0]
+        weight_gradient = weight_products + trained.head * of_head
 
         tensor_calls = 4.0 * self._num_divided((chunk,))
         gathered = 0.0 if kernels_of(self.training).keeps_gathered else 2.0 * self._num_divided((chunk,))
@@ -232,7 +240,7 @@ class Stage:
         collective = self.links.collective_seconds(self._bytes_of(self.work.hidden), num_ranks=tensor, stride=1)
         waits = {"forward": tensor_calls * collective, "backward": back_calls * collective}
         computed = {"forward": forward, "backward": input_gradient + weight_gradient}
-        beside = {"forward": products, "backward": BACKWARD_PRODUCTS * products}
+        beside = {"forward": products, "backward": products + weight_products}
         attended = {"forward": attention, "backward": BACKWARD_ATTENTION * attention}
         keys = self._context_seconds(layers)
         tokens_sent = self._expert_seconds(layers, chunk)

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sizing.layout.trained_model import trained_inventory
 from sizing.model import ResolvedModel
 from sizing.model.composed import dense_pieces, sparse_pieces
 from sizing.model.composed.pieces import Attention, Experts, FeedForward, LatentAttention, Norms, Piece
+from sizing.model.inventory import Inventory, TensorGroup
+from sizing.state import Training
 
 CAUSAL = 0.5
 """Share of all pairs of tokens that a token may look at."""
@@ -135,6 +138,47 @@ def work_of(pieces: Iterable[Piece], *, experts_per_token: int) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainedShares:
+    """Shares of the values in matrices of layers, of routed experts and of the head that have gradients of weights."""
+
+    matrices: float = 1.0
+    experts: float = 1.0
+    head: float = 1.0
+
+
+def trained_shares(inventory: Inventory) -> TrainedShares:
+    """Return which shares of the products for gradients of weights are computed: those of trained matrices.
+
+    Share = values of trained matrices / values of all, adapters among both. The gradients of inputs are computed
+    through frozen matrices too, also where nothing before them is trained.
+    Source: torch/csrc/autograd/engine.cpp: no gradient of a tensor that requires none.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> up = TensorGroup("ffn.up", (8, 4), 8, layers=range(3))
+    >>> down = TensorGroup("ffn.down", (4, 8), 8, layers=range(3), is_trained=False)
+    >>> trained_shares((up, down)).matrices
+    0.5
+    """
+    of_layers = [each for each in inventory if each.placement == "layers" and len(each.shape) == 2]
+    return TrainedShares(
+        matrices=_trained_share(each for each in of_layers if not each.experts),
+        experts=_trained_share(each for each in of_layers if each.experts),
+        head=_trained_share(
+            each
+            for each in inventory
+            if each.placement in ("last-stage", "first-and-last-stage") and len(each.shape) == 2
+        ),
+    )
+
+
+def _trained_share(groups: Iterable[TensorGroup]) -> float:
+    """Return the share of values that are trained; 1 of nothing."""
+    counts = [(each.num_parameters, each.is_trained) for each in groups]
+    total = sum(number for number, _ in counts)
+    return sum(number for number, is_trained in counts if is_trained) / total if total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelWork:
     """Work of a model: layers of each kind with the work of one of them, and the head."""
 
@@ -144,6 +188,7 @@ class ModelWork:
     vocabulary: int
     num_modules: int
     experts_per_token: int
+    trained: TrainedShares = TrainedShares()
 
     @property
     def has_experts(self) -> bool:
@@ -155,9 +200,11 @@ class ModelWork:
         return sum((work.times(num_layers(layers)) for layers, work in self.kinds), Work())
 
 
-def model_work(model: ResolvedModel) -> ModelWork | None:
-    """Return the work of a model, or None where no formula counts it."""
+def model_work(model: ResolvedModel, training: Training) -> ModelWork | None:
+    """Return the work of a model of which `training` trains some or all, or None where no formula counts it."""
     per_token = model.num_experts_per_token or 0
+    is_whole = training.adapters is None and not training.frozen
+    trained = TrainedShares() if is_whole else trained_shares(trained_inventory(model.inventory, training))
     try:
         if model.architecture is not None:
             a = model.architecture
@@ -169,13 +216,13 @@ def model_work(model: ResolvedModel) -> ModelWork | None:
                 kinds.append((range(a.dense_layers, a.num_layers), sparse))
             head = Work(matrices=2.0 * a.hidden_size * a.vocab_size)
             modules = a.num_mtp_layers or 0
-            return ModelWork(tuple(kinds), head, a.hidden_size, a.vocab_size, modules, per_token)
+            return ModelWork(tuple(kinds), head, a.hidden_size, a.vocab_size, modules, per_token, trained)
         if model.composition is not None:
             c = model.composition
             each = [work_of([placed.piece], experts_per_token=per_token) for placed in c.placed]
             of_pieces = tuple((placed.layers, work) for placed, work in zip(c.placed, each, strict=True))
             head = Work(matrices=2.0 * c.hidden_size * c.vocab_size)
-            return ModelWork(of_pieces, head, c.hidden_size, c.vocab_size, 0, per_token)
+            return ModelWork(of_pieces, head, c.hidden_size, c.vocab_size, 0, per_token, trained)
     except NoWork:
         pass
     return None

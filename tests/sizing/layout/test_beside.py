@@ -78,13 +78,18 @@ PEFT_ADAPTS: dict[tuple[str, tuple[str, ...] | None], int] = {
     ("gpt_oss", ("attention",)): 11_943_936,
     ("glm4_moe", ("attention",)): 18_488_320,
     ("nemotron_h", None): 425_984,
+    ("phi", None): 11_010_048,
+    ("gpt_bigcode", None): 319_488,
+    ("mpt", None): 3_145_728,
+    ("codegen", None): 7_340_032,
+    ("gpt_neo", None): 3_145_728,
     ("jamba", None): 1_703_936,
     ("deepseek_v32", ("attention",)): 97_006_592,
     ("llama4_text", ("attention",)): 25_165_824,
 }
-"""Parameters that PEFT 0.21.2 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
+"""Parameters that PEFT 0.21 trains at rank 16 in the default config of a model type of transformers 5.23, built on the
 meta device, with target_modules q_proj, k_proj, v_proj, o_proj (latent attention: q_a_proj, q_b_proj,
-kv_a_proj_with_mqa, kv_b_proj, o_proj) or q_proj and v_proj."""
+kv_a_proj_with_mqa, kv_b_proj, o_proj), q_proj and v_proj, or without any."""
 
 
 @pytest.mark.parametrize(("model_type", "tensors"), list(PEFT_ADAPTS))
@@ -163,6 +168,23 @@ def test_on_every_rank_the_adapters_multiply_to_what_it_holds_of_their_matrix(
         first_rank, inputs = shapes[f"{matrix}.adapter_in.0"]
         assert first_rank == second_rank == RANK
         assert (outputs, inputs) == shapes[f"{matrix}.0"] == cut
+
+
+@pytest.mark.parametrize(
+    ("preset", "typed", "own"),
+    [
+        ("gpt-oss-120b", "experts", ["expert"]),
+        ("gpt-oss-120b", "ffn", ["expert"]),
+        ("deepseek-v3", "mlp", ["ffn", "expert", "shared_expert"]),
+        ("llama-3.1-8b", "lm_head", ["output_head"]),
+        ("llama-3.1-8b", "q_proj", ["attention.query"]),
+        ("gemma-3-12b", "vision_tower", ["vision"]),
+    ],
+)
+def test_parts_are_frozen_by_the_names_of_other_libraries(preset: str, typed: str, own: list[str]) -> None:
+    by_typed, by_own = (report_of({"frozen": names}, model={"preset": preset}) for names in ([typed], own))
+    assert by_typed.model.num_trained_parameters == by_own.model.num_trained_parameters
+    assert by_typed.model.num_trained_parameters < by_typed.model.num_parameters
 
 
 def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -984,3 +985,27 @@ def test_a_row_for_a_goodput_reaches_it_with_staging_and_deltas(interval: float)
         met, found = met_and_found(asked, row)
         assert met is True
         assert (found or 0) >= 0.5
+
+
+def test_intervals_as_they_are_printed_meet_what_they_are_printed_for() -> None:
+    """Rounded to the nearest, a max of 5.835 h was printed as 5.84 h, which misses."""
+    scenario = {
+        "model": {"preset": "llama-3.1-70b"},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 64},
+        "cluster": {"node": "dgx-h100"},
+        "checkpoint": {"interval_seconds": 600},
+        "reliability": {"mtbf_seconds": 72_000},
+        "storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "10 GB/s"}},
+        "targets": {"max_overhead_fraction": 0.03, "min_goodput_fraction": 0.85},
+    }
+    summary = requirements_summary(REQUIRE.answer(scenario))
+    rows = [row for row in summary.grids[0].rows if row[0] == "interval" and row[4] == "strictest"]
+    (remark,) = (remark for remark in summary.remarks if "interval may change" in remark)
+    rate, every = re.findall(r"min write bandwidth (.* GB/s) with one checkpoint every ([0-9.]+ s)", remark)[0]
+    tried = [(row[2], "10 GB/s") for row in rows] + [(every, rate)]
+    assert len(tried) == 3
+    for interval, write in tried:
+        profile = {"write_bytes_per_second": write, "read_bytes_per_second": "10 GB/s"}
+        blocks = {"checkpoint": {"interval_seconds": interval}, "storage": {"profile": profile}}
+        assert all(target.met for target in answer(scenario | blocks).targets), interval

@@ -273,3 +273,43 @@ def test_bad_input_is_refused_in_one_sentence(name: str) -> None:
         report(reliability, **blocks)
     assert len(refused.value.problems) == 1
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("training", "degrees", "remedy", "applied"),
+    [
+        (
+            {"framework": "megatron", "distributed_optimizer": True},
+            {"tensor": 8, "data": 2},
+            "set training.distributed_optimizer to false",
+            {"training": {"framework": "megatron", "distributed_optimizer": False}},
+        ),
+        (
+            {"framework": "deepspeed"},
+            {"data": 16, "zero_stage": 3},
+            "set parallelism.zero_stage to 0",
+            {"parallelism": {"data": 16, "zero_stage": 0}},
+        ),
+        (
+            {"framework": "fsdp2"},
+            {"data": 16},
+            "set parallelism.shard_group below data x context",
+            {"parallelism": {"data": 16, "shard_group": 8}},
+        ),
+    ],
+    ids=["megatron", "deepspeed", "fsdp2"],
+)
+def test_what_gives_peers_a_copy_is_a_field_of_the_framework_and_does_so(
+    training: dict[str, Any], degrees: dict[str, Any], remedy: str, applied: dict[str, Any]
+) -> None:
+    scenario = {
+        "model": {"preset": "llama-3.1-8b"},
+        "training": training,
+        "parallelism": degrees,
+        "cluster": {"node": "dgx-h100"},
+        "reliability": {"mtbf_seconds": 72_000, "strategy": "peers", "step_seconds": 3},
+        "storage": {"profile": {"write_bytes_per_second": 1e10, "read_bytes_per_second": 1e10}},
+    }
+    with pytest.raises(InvalidInput, match=f"raise parallelism.data or {remedy}"):
+        answer(scenario)
+    answer(scenario | applied)

@@ -314,3 +314,24 @@ def test_the_stored_errors_are_those_of_the_runs_and_most_held_out_runs_lie_in_t
     assert len(publishers) == 6
     assert sum(each.num_inside for each in publishers) >= 0.85 * sum(each.num_runs for each in publishers)
     assert all(each.num_inside >= 0.75 * each.num_runs and each.median_error < 0.18 for each in publishers)
+
+
+def test_frozen_weights_have_no_gradients_to_compute_or_to_exchange() -> None:
+    """Of three products of each matrix in a step one is left out; adapters of rank 16 are 0.1 % of the matrices."""
+    of_fsdp = {"framework": "fsdp2", "distributed_optimizer": None, "recomputation": "none"}
+    whole, adapted = (
+        step(training=of_fsdp | more, parallelism={"data": 8}) for more in ({}, {"adapters": {"rank": 16}})
+    )
+    assert 2 / 3 < adapted.compute_seconds / whole.compute_seconds < 0.8  # attention and norms are as long as before
+    assert 0.85 < adapted.mfu_fraction / whole.mfu_fraction < 1
+    by_ddp = {"framework": "ddp", "distributed_optimizer": None, "sequence_length": 1024}
+    copies = {"parallelism": {"data": 64}, "training": by_ddp}
+    frozen = copies | {"training": by_ddp | {"adapters": {"rank": 16}}}
+    assert step("gpt2", **frozen).exchange_seconds < 0.1 * step("gpt2", **copies).exchange_seconds
+
+
+@pytest.mark.parametrize("name", ["attention", "ffn", "output_head"])
+def test_what_is_frozen_takes_its_part_of_the_time_alone(name: str) -> None:
+    frozen, whole = (step(training={"frozen": names}, parallelism={"data": 2}) for names in ([name], []))
+    every = step(training={"frozen": ["attention", "ffn", "output_head"]}, parallelism={"data": 2})
+    assert every.compute_seconds < frozen.compute_seconds < whole.compute_seconds
