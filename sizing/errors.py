@@ -136,7 +136,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
 
 def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, skip: int = 0) -> InvalidInput:
     """Convert pydantic's errors into an InvalidInput. The first `skip` parts of each location stand above `model`."""
-    below = [{**details, "loc": details["loc"][skip:]} for details in errors]
+    below: list[ErrorDetails] = [{**details, "loc": details["loc"][skip:]} for details in errors]
     return InvalidInput(
         _problem(details, model) for details in of_alternatives(below, model) if not follows_from_others(details)
     )
