@@ -18,6 +18,7 @@ from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged, da
 from io_bench.checks.saved_steps import SavedStep, mixed_steps
 from io_bench.checks.structure import absences_in, regions_of, split_readable
 from sizing.checkpoint_files.folder import files_below, is_state
+from sizing.checkpoint_files.missing_files import uncounted_ranks
 from sizing.checkpoint_files.untrusted import printable
 from sizing.errors import InvalidInput, UnreadableFile, explain
 from sizing.strict_model import StrictModel
@@ -57,6 +58,10 @@ class Verification(StrictModel):
     )
     unseen_bytes: dict[str, int] = Field(
         description="Those of them that are content, not headers and padding around it, by file."
+    )
+    uncounted_ranks: dict[str, int] = Field(
+        description="Files of which each rank writes one, by their names, where no file says how many ranks there "
+        "were: that the last is missing cannot be seen."
     )
     not_judged: tuple[UnjudgedFile, ...] = Field(
         description="Files of which nobody can tell whether they are whole; empty where all were judged."
@@ -121,6 +126,7 @@ def verify_checkpoint(
         checked_bytes=sum(region.length for region in regions if region.expected is not None),
         unchecked_bytes=dict(unchecked),
         unseen_bytes={name: num_bytes for name, num_bytes in unseen.items() if num_bytes},
+        uncounted_ranks=uncounted_ranks([_name(file, root) for file in files]),
         not_judged=not_judged,
         damage=tuple(DamagedFile(file=_name(each.path, root), problem=each.sentence) for each in damage),
         seconds=time.monotonic() - started,
@@ -146,6 +152,9 @@ def verification_lines(verification: Verification) -> Iterator[str]:
         yield from (f"{kind}: {line}" for line in lines[:MAX_SHOWN])
         if len(lines) > MAX_SHOWN:
             yield f"and {len(lines) - MAX_SHOWN} more; --json lists all."
+    for name, count in verification.uncounted_ranks.items():
+        ranks = counted_text(count, "rank")
+        yield f"There is {name} of {ranks}; no file says how many ranks saved, so more may be missing."
     yield (
         f"Read {counted_text(verification.num_files, 'file')}, {bytes_text(verification.total_bytes)}, "
         f"in {seconds_text(verification.seconds)} ({rate_text(verification.total_bytes / verification.seconds)})."

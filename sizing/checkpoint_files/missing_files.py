@@ -117,6 +117,21 @@ def uncounted_shards(names: Collection[str], stated: Mapping[str, SavingRanks] |
     ]
 
 
+def uncounted_ranks(names: Collection[str]) -> dict[str, int]:
+    """Count the files of which each rank writes one, by their names, where nothing tells how many ranks there were.
+
+    Shards of DeepSpeed and DCP tell it.
+
+    >>> uncounted_ranks(["checkpoint_2/random_states_0.pkl", "checkpoint_2/random_states_1.pkl", "model.safetensors"])
+    {'random_states_N.pkl': 2}
+    """
+    files = [PurePosixPath(name).name for name in names]
+    if any(_any(shards, files) for shards in (_OPTIMIZER_SHARD, _PARTITIONED_MODEL, _MODEL_STATES, _RANK_OF_DCP)):
+        return {}
+    counts = {title.format("N"): sum(map(bool, map(pattern.fullmatch, files))) for pattern, title in _OF_ALL_RANKS}
+    return {name: count for name, count in counts.items() if count}
+
+
 def _merge_ranks_by_folder(stated: Mapping[str, SavingRanks]) -> dict[PurePosixPath, SavingRanks]:
     """Merge the ranks that files state by folder; a file of Megatron's rank counts for the parent of its folder."""
     merged: dict[PurePosixPath, SavingRanks] = {}

@@ -59,6 +59,9 @@ class Outages:
 _ROUNDING = 1 + 1e-12
 """A clock that has added up whole segments lies a rounding below their number."""
 
+_LEAST_SECONDS = 1e-9
+"""A segment of a run that does nothing but save, where the first level takes no time: a clock is divided by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRuns:
@@ -172,7 +175,7 @@ class Schedule:
     def __init__(self, levels: Sequence[Level]) -> None:
         first, overhead = levels[0], overhead_of_levels_fraction(levels)
         self.compute_seconds = max(0.0, float(first.interval_seconds * (1 - overhead)))
-        self.segment_seconds = [self.compute_seconds + float(first.stall_seconds)]
+        self.segment_seconds = [max(_LEAST_SECONDS, self.compute_seconds + float(first.stall_seconds))]
         self.ratios: list[float] = []
         for before, level in pairwise(levels):
             self.ratios.append(round(float(level.interval_seconds / before.interval_seconds)))
@@ -339,7 +342,7 @@ class _ShrinkingRuns:
     def __init__(self, process: FailureProcess, groups: Groups, *, num_runs: int, random: np.random.Generator) -> None:
         levels = process.levels
         self.schedule, self.random = Schedule(levels), random
-        self.overhead_fraction = float(overhead_of_levels_fraction(levels))
+        self.overhead_fraction = min(1.0, float(overhead_of_levels_fraction(levels)))
         self.num, self.min_groups = int(groups.num), int(groups.min_groups)
         self.mtbf_seconds, self.within_fraction = float(groups.mtbf_seconds), float(groups.within_fraction)
         self.repair_seconds = float(groups.repair_seconds)

@@ -28,6 +28,7 @@ from io_bench.checks.verify import (
     checksums_of,
     files_of,
     read_checksums,
+    verification_lines,
     verify_checkpoint,
 )
 from io_bench.commands.main import main
@@ -387,6 +388,19 @@ def test_what_other_saves_of_the_run_have_and_this_one_has_not_is_a_doubt(tmp_pa
     assert (found.verdict, doubt.file) == ("not judged", "random_states_1.pkl")
     assert "the saves beside it have one (checkpoint_0 and 1 more)" in doubt.reason
     assert found_in(folders[0]).verdict == "whole"
+
+
+def test_how_many_ranks_saved_is_left_open_where_no_file_counts_them(tmp_path: Path) -> None:
+    folder = laid_folders.accelerate(tmp_path / "checkpoint_2", num_ranks=3)
+    (folder / "random_states_2.pkl").unlink()
+    found = found_in(folder)
+    assert (found.verdict, found.uncounted_ranks) == ("whole", {"random_states_N.pkl": 2})
+    lines = list(verification_lines(found))
+    assert lines[1] == (
+        "There is random_states_N.pkl of 2 ranks; no file says how many ranks saved, so more may be missing."
+    )
+    assert not found_in(laid_folders.deepspeed(tmp_path / "global_step2", stage=2)).uncounted_ranks
+    assert not found_in(laid_folders.trainer(tmp_path / "checkpoint-2")).uncounted_ranks
 
 
 def test_an_unfinished_save_is_seen_in_the_folder_of_its_run(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Outcome:
     def judged(self) -> Iterator[str]:
         """What is wrong with it, if anything."""
         shot = self.shot
-        if self.left:
+        if self.left and (self.was_ready or shot.launcher != "torchrun"):  # which may lose a signal while it imports
             yield f"left {', '.join(self.left)}"
         if self.was_ready and (found := _COLLAPSE.search(self.said)):
             yield f"collapsed: {found[0]}"
@@ -227,7 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counts["not as they should"] += bool(faults)
             slowest = max(slowest, outcome.seconds)
             if faults:
-                print(f"{outcome.shot}: {'; '.join(faults)}\n{outcome.said[-8000:]}", flush=True)
+                begin, rest = outcome.said[:4000], outcome.said[4000:]  # what broke, and where processes stood at last
+                print(f"{outcome.shot}: {'; '.join(faults)}\n{begin}\n...\n{rest[-8000:]}", flush=True)
             if counts["all"] % 25 == 0:
                 show(counts, slowest)
     show(counts, slowest)

@@ -200,3 +200,15 @@ def test_formula_and_simulation_agree_with_a_walk_event_by_event(name: str) -> N
     assert abs(found.difference_in_standard_errors) < 3 or found.formula_goodput_fraction == pytest.approx(
         found.goodput_fraction, abs=0.0003
     )
+
+
+def test_a_run_whose_saves_take_longer_than_their_interval_does_no_work_and_loses_none() -> None:
+    document = scenario(
+        8,
+        {"mtbf_seconds": 5 * HOUR, "repair_seconds": HOUR, "step_seconds": 5},
+        checkpoint=RUN["checkpoint"] | {"interval_seconds": 60},
+    )
+    document["storage"] = {"profile": {"write_bytes_per_second": "20 GB/s", "read_bytes_per_second": "400 GB/s"}}
+    found = simulated(document, num_runs=100)
+    assert found.goodput_fraction == found.formula_goodput_fraction == 0
+    assert 0.9 < found.shares.saving_fraction < 1
