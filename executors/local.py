@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from executors.window import CHUNKS_AHEAD, MAX_ATTEMPTS, ChunkLimits, receive_in_order, refused_chunk
 from executors.worker import begin, compute_chunk, pickle_maker
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here
@@ -21,18 +21,9 @@ if TYPE_CHECKING:
     from pebble import ProcessPool
 
 MAX_WORKERS = 256
-_MAX_ATTEMPTS = 2
-"""A chunk whose process was killed this often is at fault itself."""
-_CHUNKS_AHEAD = 3
-"""Chunks for each worker that are sent before the part that is merged next is there: parts wait in memory."""
 _SECONDS_TO_END = 10.0
-
-
-class ChunkLimits(NamedTuple):
-    """Time and memory beyond which a chunk is refused, and the question with it."""
-
-    max_seconds: float = 600.0
-    max_bytes: int = 4 << 30
+_SECONDS_BETWEEN_LOOKS = 0.25
+"""Pause between two looks at whether a part is still wanted."""
 
 
 class LocalWorkers:
@@ -60,16 +51,10 @@ class LocalWorkers:
         if len(work.chunks) == 1 or self._num_workers == 1:
             yield from compute_here(work, make, progress)
             return
-        maker, left, last = pickle_maker(make), iter(work.chunks), work.chunks[-1].stop
+        maker, num_ahead = pickle_maker(make), self._num_workers * CHUNKS_AHEAD
         with start_processes(self._num_workers, self._limits, maker) as pool:
-            ahead = islice(left, self._num_workers * _CHUNKS_AHEAD)
-            under_way = deque((chunk, SentChunk(pool, maker, chunk, self._limits)) for chunk in ahead)
-            while under_way:
-                chunk, sent = under_way.popleft()
-                part = sent.receive()
-                under_way.extend((each, SentChunk(pool, maker, each, self._limits)) for each in islice(left, 1))
-                progress(chunk.stop / last)
-                yield work.part.model_validate_json(part)
+            send = functools.partial(SentChunk, pool, maker, self._limits)
+            yield from receive_in_order(work, send, lambda: num_ahead, progress)
 
 
 @contextmanager
@@ -90,8 +75,8 @@ def start_processes(num_workers: int, limits: ChunkLimits, maker: bytes) -> Iter
 class SentChunk:
     """A chunk that a process computes."""
 
-    def __init__(self, pool: ProcessPool, maker: bytes, chunk: ItemRange, limits: ChunkLimits) -> None:
-        self._pool, self._maker, self._chunk, self._limits = pool, maker, chunk, limits
+    def __init__(self, pool: ProcessPool, maker: bytes, limits: ChunkLimits, chunk: ItemRange) -> None:
+        self._pool, self._maker, self._limits, self._chunk = pool, maker, limits, chunk
         self._part = self._send()
 
     def _send(self) -> Future[bytes]:
@@ -99,14 +84,18 @@ class SentChunk:
         sent: Future[bytes] = self._pool.schedule(compute_chunk, args=arguments, timeout=self._limits.max_seconds)
         return sent
 
-    def receive(self) -> bytes:
+    def receive(self, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
         """Wait for the JSON of the part. What a process had begun that was killed is computed once more.
 
-        Raises InvalidInput as the chunk does, and where it takes too much time or memory.
+        Raises InvalidInput as the chunk does, and where it takes too much time or memory; CancelledError once it is
+        wanted no more, whose process ends then.
         """
         from pebble import ProcessExpired  # noqa: PLC0415 - an extra
 
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
+            while not wait((self._part,), timeout=_SECONDS_BETWEEN_LOOKS).done:
+                if not is_wanted():
+                    self._part.cancel()
             try:
                 return self._part.result()
             except TooLate:
@@ -116,5 +105,4 @@ class SentChunk:
                 most = binary_bytes_text(self._limits.max_bytes)
                 rule = f"needs more than {most} of memory, or its process was killed"
                 self._part = self._send()
-        field = f"the part of items {self._chunk.start:,} to {self._chunk.stop:,}"
-        raise InvalidInput.of(field, rule, value=None, remedy="ask for less at once")
+        raise refused_chunk(self._chunk, rule)

@@ -38,7 +38,8 @@ def limit_memory(max_bytes: int) -> None:
 
 
 def begin(max_bytes: int, maker: bytes) -> None:
-    """Begin as a worker: limit the memory, and load what the chunks need before the time of the first one begins."""
+    """Begin as a worker: end with its parent, limit the memory, load what chunks need before the first one's time."""
+    end_with_parent()  # also in the middle of a chunk, for which nobody waits any more
     limit_memory(max_bytes)
     pickle.loads(maker)  # noqa: S301 - of the program that started this process
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from executors.dask import check_scheduler
 from service_client.terms import DEFAULT_MAX_RESULT_BYTES, TokenScope
 from sizing.errors import InvalidInput, broken_rule
 from sizing.units import ByteCount, PositiveSeconds, binary_bytes_text
@@ -72,6 +73,13 @@ def _require_groups(text: str) -> str:
         if not group.strip() or scope.strip() not in get_args(TokenScope):
             rule = f"must be groups with one of the scopes {', '.join(get_args(TokenScope))}"
             raise broken_rule(rule, "give for example storage-team=write,storage-admins=admin,*=read")
+    return text
+
+
+def require_scheduler(text: str) -> str:
+    """Check the address of a scheduler, and that what speaks to it is installed."""
+    if text:
+        check_scheduler(text, "dask")
     return text
 
 
@@ -153,6 +161,12 @@ class Settings(BaseSettings):
     )
     job_workers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="Processes per worker for jobs")
     job_seconds: _Limit = Field(600, description="Timeout of one job, such as 10min")
+    dask: Annotated[str, AfterValidator(require_scheduler)] = Field(
+        "",
+        validation_alias="CKPT_DASK",
+        description="Scheduler of Dask whose workers compute jobs that are cut into chunks, tcp:// or tls://HOST:PORT; "
+        "none, the process of the job",
+    )
 
     @property
     def max_memory_bytes(self) -> int:

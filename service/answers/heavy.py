@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -19,6 +20,7 @@ from sizing.present import rendering
 from sizing.present.document import Document, as_file
 from sizing.present.inspections import infer_fields, inspection_document, inspection_summary
 from sizing.present.sliders import list_sliders
+from sizing.questions.chunks import Computer, compute_here
 from sizing.questions.question import Answer
 from sizing.questions.registry import ANSWER, QUESTIONS, QuestionEntry
 from sizing.report import SizingReport
@@ -29,11 +31,14 @@ from sizing.storage.measurement import BenchmarkResult
 LOADED = {entry.name: entry.question for entry in QUESTIONS.values()}
 """Every question, imported before the time of the first one begins."""
 
+COMPUTER: ContextVar[Computer] = ContextVar("computer", default=compute_here)
+"""Who computes the chunks of questions that have some."""
+
 
 def question_in(form: ReportForm, entry: QuestionEntry[Any, Any], request: BaseModel) -> bytes:
     """Answer a request of a question in one of its forms. Its document gets sliders where the question has some."""
     question = entry.question
-    answer = question.answer_request(request, tell)
+    answer = question.answer_request(request, tell, COMPUTER.get())
     scenario = question.draggable(request) if question.draggable else None
     if scenario is None:
         return render_answer(form, answer)

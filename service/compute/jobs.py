@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
+from executors.window import ChunkLimits
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_LET_END, ComputeProcesses
 from service.compute.worker import answer_pickled
@@ -48,6 +49,7 @@ class Jobs:
         self._processes = ComputeProcesses(
             num_workers, max_seconds=settings.job_seconds, max_bytes=settings.compute_memory_bytes
         )
+        self._computed_by = settings.dask, ChunkLimits(settings.job_seconds, settings.compute_memory_bytes)
         self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
         self.room = room_for_questions(settings)
         self._own: dict[UUID, asyncio.Task[None]] = {}
@@ -112,7 +114,7 @@ class Jobs:
                     if not await run_in_threadpool(jobs.begin_job, self._database, job_id):
                         return
                     hear = functools.partial(self._progress.__setitem__, job_id)
-                    content = await self._processes.run(answer_pickled, question, progress=hear)
+                    content = await self._processes.run(answer_pickled, question, *self._computed_by, progress=hear)
                 _require_moderate(content)
                 await self._store("done", jobs.finish_job, job_id, content)
             except InvalidInput as error:

@@ -17,9 +17,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
+from executors.dask import DaskWorkers
+from executors.window import ChunkLimits
 from executors.worker import end_with_parent, limit_memory
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
 from service.errors import OutOfTime, TakesTooLong, busy
+from service.settings import variable_of
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
 from sizing.units import binary_bytes_text
@@ -258,8 +261,15 @@ def _compute(connection: Connection[Any, Any], folder: str, max_bytes: int, max_
         connection.send(_answer(function, arguments, ProgressWatch(connection.send, max_seconds=max_estimate)))
 
 
-def answer_pickled(question: bytes) -> bytes:
-    """Answer a pickled function with its arguments, which take more memory where they are not pickled."""
+def answer_pickled(question: bytes, scheduler: str, limits: ChunkLimits) -> bytes:
+    """Answer a pickled function with its arguments, which take more memory where they are not pickled.
+
+    Its chunks are computed by workers of a Dask scheduler where one is named.
+    """
+    if scheduler:
+        from service.answers.heavy import COMPUTER  # noqa: PLC0415 - which the process has loaded
+
+        COMPUTER.set(DaskWorkers(scheduler, limits, field=variable_of("dask")).compute)
     function, arguments = pickle.loads(question)  # noqa: S301  of the server itself, as all that the process is sent
     answer: bytes = function(*arguments)
     return answer

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, computed_field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from starlette.responses import Response
 
+from executors.window import ClusterFailed
 from service.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -108,6 +109,7 @@ KINDS: dict[type[InvalidInput], Kind] = {
     TooManyRequests: Kind(429, "too-many-requests", "Too many requests", {"Retry-After": "1"}),
     Busy: Kind(503, "busy", "The service is busy", {"Retry-After": "5"}),
     LoginUnavailable: Kind(503, "login-unavailable", "The provider of logins does not answer", {"Retry-After": "5"}),
+    ClusterFailed: Kind(503, "no-cluster", "The machines that compute jobs are not there", {"Retry-After": "60"}),
     NotReady: Kind(503, "not-ready", "The service is not ready"),
     NotInstalled: Kind(501, "not-installed", "The service lacks a library for this"),
 }

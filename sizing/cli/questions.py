@@ -63,6 +63,7 @@ _OFFER_TABLES = (
 """Parameters of a verb whose offers may stand in a spreadsheet."""
 
 WORKERS_HELP = "Processes that compute; the answer is the same with any number. Default: this one alone"
+DASK_HELP = "Scheduler of Dask whose workers compute, tcp://HOST:PORT or tls://HOST:PORT; the answer is the same"
 
 _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 
@@ -126,6 +127,7 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     yield VerbParameter("as_json", "switch", as_json, ("--json",))
     if question.work:
         yield VerbParameter("workers", "number", WORKERS_HELP, ("--workers",), metavar="N")
+        yield VerbParameter("dask", "text", DASK_HELP, ("--dask",), metavar="URL")
     if question.check:
         yield VerbParameter(
             "check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario
@@ -150,10 +152,17 @@ class _OutputFile:
         self.as_json: bool = given.pop("as_json")
         self.check: bool = given.pop("check", False)
         self.computer: Computer = compute_here
-        if (workers := given.pop("workers", None)) is not None:
+        workers, dask = given.pop("workers", None), given.pop("dask", None)
+        if workers is not None and dask is not None:
+            raise InvalidInput.of("--dask", "cannot stand beside --workers", value=dask, remedy="remove one of them")
+        if workers is not None:
             from executors.local import LocalWorkers  # noqa: PLC0415 - whose library is an extra
 
             self.computer = LocalWorkers(workers).compute
+        if dask is not None:
+            from executors.dask import DaskWorkers  # noqa: PLC0415 - whose library is an extra
+
+            self.computer = DaskWorkers(dask).compute
         require_report_name(self.report_file)
         if self.chart is not None:
             require_chart_name(self.chart)

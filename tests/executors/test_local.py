@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from executors import local
-from executors.local import ChunkLimits, LocalWorkers
+from executors.local import LocalWorkers
+from executors.window import ChunkLimits
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ignore_progress
 from sizing.questions.registry import SWEEP

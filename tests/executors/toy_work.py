@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -14,7 +15,16 @@ from pydantic import BaseModel
 from sizing.errors import InvalidInput
 from sizing.questions.chunks import ItemRange, Progress, cut
 
-Mischief = Literal["none", "refuses", "is killed", "is killed once", "takes memory", "sleeps"]
+Mischief = Literal[
+    "none",
+    "refuses",
+    "is killed",
+    "is killed once",
+    "kills its worker",
+    "kills its worker once",
+    "takes memory",
+    "sleeps",
+]
 
 
 class Sum(BaseModel):
@@ -49,10 +59,25 @@ class ToyWork:
             raise InvalidInput.of("the number", "must be small", value=10, remedy="take a smaller one")
         if self._mischief == "is killed" or (self._mischief == "is killed once" and not self._has_been_here()):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._mischief == "kills its worker" or (
+            self._mischief == "kills its worker once" and not self._has_been_here()
+        ):
+            self._kill_worker()
         if self._mischief == "takes memory":
             bytearray(2 << 30)
         if self._mischief == "sleeps":
             time.sleep(600)
+
+    def _kill_worker(self) -> None:
+        """End the process that has started this one: a Dask worker, as where its container runs out of memory."""
+        time.sleep(2)  # as what takes memory does not at once
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        assert parent.pid is not None
+        if self._folder is not None:
+            (self._folder / f"killed {parent.pid}").touch()
+        os.kill(parent.pid, signal.SIGKILL)
+        time.sleep(60)
 
     def _has_been_here(self) -> bool:
         mark = (self._folder or Path()) / "was here"
