@@ -24,6 +24,7 @@ from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
 from service.middleware.rate_limit import RateLimit
 from service.middleware.responses import AnswersInRoom, HeadAsGet, ResponseCompression, SecurityHeaders
+from service.notices import Notices
 from service.openapi import correct
 from service.routes import (
     audit_log,
@@ -96,7 +97,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        app.state.notices.start()
         yield
+        app.state.notices.close()
         await app.state.jobs.close()
         compute.close()
         database.close()
@@ -117,6 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.loop_turns = FairTurns(1, max_asked=settings.max_connections)
     app.state.sizings = Sizings(database, compute, app.state.loop_turns)
     app.state.jobs = Jobs(database, settings, metrics)
+    app.state.notices = Notices(settings)
     app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
     app.state.body_room, app.state.body_turns = room_for_questions(settings), FairTurns(1, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)

@@ -10,6 +10,7 @@ from typing import Annotated, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from executors.dask import check_scheduler
@@ -56,6 +57,24 @@ def _require_web_address(text: str) -> str:
     if not text or (parts.scheme == "https" and parts.hostname) or parts.hostname in _LOOPBACK:
         return text
     raise broken_rule("must begin with https://, or name this machine", "give for example https://sizing.example.org")
+
+
+def require_webhook(text: str) -> str:
+    """Check the address of a webhook. An error does not show the value, which may hold a secret."""
+    try:
+        return _require_web_address(text)
+    except PydanticCustomError:
+        rule, remedy = "must begin with https://, or name this machine", "give for example https://hooks.example.org/ID"
+        raise InvalidInput.of("notify_webhook_url", rule, value=None, remedy=remedy) from None
+
+
+def require_mail_server(text: str) -> str:
+    """Check the address of a mail server. An error does not show the value, which may hold a password."""
+    parts = urlsplit(text)
+    if text and (parts.scheme not in {"smtp", "smtps"} or not parts.hostname):
+        remedy = "give for example smtps://USER:PASSWORD@mail.example.org"
+        raise InvalidInput.of("notify_smtp_url", "must begin with smtp:// or smtps://", value=None, remedy=remedy)
+    return text
 
 
 def _require_long_keys(text: str) -> str:
@@ -137,6 +156,19 @@ class Settings(BaseSettings):
     session_seconds: Annotated[PositiveSeconds, Field(le=30 * 24 * 3600)] = Field(
         8 * 3600, description="Time after which people log in again, such as 8h"
     )
+    notify_webhook_url: Annotated[str, AfterValidator(require_webhook)] = Field(
+        "", description="Address that is told of storage that became slower, as JSON by POST; none, nobody is told"
+    )
+    notify_email_to: str = Field(
+        "", description="Mail addresses that are told of storage that became slower, separated by commas"
+    )
+    notify_email_from: str = Field("", description="Mail address that notices come from")
+    notify_smtp_url: Annotated[str, AfterValidator(require_mail_server)] = Field(
+        "", description="Mail server, such as smtps://USER:PASSWORD@mail.example.org or smtp://mail.example.org:587"
+    )
+    notify_private_addresses: bool = Field(
+        False, description="Whether the webhook and the mail server may have addresses that are not public"
+    )
     max_body_bytes: _BodyBytes = Field(1024**2, description="Max size of a request body, such as 1MiB")
     max_result_bytes: _BodyBytes = Field(
         DEFAULT_MAX_RESULT_BYTES, description="Max size of a result document, uncompressed, such as 16MiB"
@@ -186,12 +218,17 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _has_all_for_a_login(self) -> Self:
-        needed = ("public_url", "oidc_client_id", "oidc_groups", "session_key")
-        missing = [name for name in needed if not getattr(self, name)]
-        if self.oidc_issuer and missing:
-            given = ", ".join(variable_of(name) for name in missing)
-            raise InvalidInput.of("oidc_issuer", "needs more settings", value=self.oidc_issuer, remedy=f"set {given}")
+    def _has_all_that_others_need(self) -> Self:
+        needs = {
+            "oidc_issuer": ("public_url", "oidc_client_id", "oidc_groups", "session_key"),
+            "notify_email_to": ("notify_smtp_url", "notify_email_from"),
+        }
+        for setting, needed in needs.items():
+            value = getattr(self, setting)
+            missing = [variable_of(name) for name in needed if not getattr(self, name)]
+            if value and missing:
+                remedy = f"set {', '.join(missing)}"
+                raise InvalidInput.of(setting, "needs more settings", value=value, remedy=remedy)
         return self
 
 

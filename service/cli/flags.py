@@ -45,8 +45,19 @@ def _help(setting: str) -> str:
 
 def _option(setting: str) -> Any:
     ending = setting.rpartition("_")[2]
-    metavars = {"bytes": "SIZE", "seconds": "TIME", "url": "URL", "host": "ADDRESS", "proxies": "ADDRESSES"}
-    metavars |= {"issuer": "URL", **dict.fromkeys(("id", "secret", "scopes", "claim", "groups", "key"), "TEXT")}
+    metavars = {
+        "bytes": "SIZE",
+        "seconds": "TIME",
+        "url": "URL",
+        "host": "ADDRESS",
+        "proxies": "ADDRESSES",
+        "to": "ADDRESSES",
+    }
+    metavars |= {
+        "issuer": "URL",
+        "from": "ADDRESS",
+        **dict.fromkeys(("id", "secret", "scopes", "claim", "groups", "key"), "TEXT"),
+    }
     is_flag = Settings.model_fields[setting].annotation is bool
     return typer.Option(
         None, _flag_of(setting), metavar=None if is_flag else metavars.get(ending, "N"), help=_help(setting)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import JSON, select, type_coerce
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
 from service.database.audit import Actor, require_own
 from service.database.connection import Database, list_newest
 from service.database.idempotency import digest_of, find_made, keep_key
-from service.database.tables import ScenarioRow, new_id, now
+from service.database.tables import CalibrationRow, ScenarioRow, StorageSystemRow, new_id, now
 from service.errors import Conflict, NotFound
 from sizing import __version__
 from sizing.errors import InvalidInput
@@ -78,6 +78,19 @@ def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Se
     query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
     with database.reading() as session:
         return list_newest(session, query, ScenarioRow.id, limit=limit, before=before)
+
+
+def names_resting_on(database: Database, system_name: str) -> list[str]:
+    """List the names of the scenarios whose storage is a calibration of a storage system, the newest first."""
+    calibration = type_coerce(ScenarioRow.scenario, JSON)[("storage", "calibration")].as_string()
+    with database.reading() as session:
+        ids = session.scalars(
+            select(CalibrationRow.id).join(StorageSystemRow).where(StorageSystemRow.name == system_name)
+        )
+        query = (
+            select(ScenarioRow.name).where(calibration.in_([str(each) for each in ids])).order_by(ScenarioRow.id.desc())
+        )
+        return list(dict.fromkeys(session.scalars(query)))
 
 
 def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None:

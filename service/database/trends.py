@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -41,6 +41,8 @@ class Trend:
     engine: str
     operation: str
     whole: RatedSeries
+    publishers: Mapping[str, str]
+    """Who published each run, by its id."""
 
     @property
     def is_lost(self) -> bool:
@@ -79,7 +81,8 @@ def _judge_series(rates: Sequence[Rate], num_of_run: Counter[str]) -> Trend:
         RatedRun(rate.run_id, rate.published.at, rate.bytes_per_second, verdict)
         for rate, verdict in zip(rates, verdicts, strict=True)
     ]
-    return Trend(rates[0].engine, rates[0].operation, RatedSeries(rates[0].series, runs))
+    publishers = {rate.run_id: rate.published.source.name for rate in rates}
+    return Trend(rates[0].engine, rates[0].operation, RatedSeries(rates[0].series, runs), publishers)
 
 
 def _read_rates(database: Database, system: StorageSystemRow) -> list[Rate]:

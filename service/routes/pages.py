@@ -19,6 +19,7 @@ from service.answers import heavy
 from service.compute.pool import Compute
 from service.errors import NotFound
 from service.http.etags import Constant, Sender
+from service.routes.runs import RESULT_EXAMPLE
 from sizing.units import SECONDS_PER_DAY
 
 CONTENT_SECURITY_POLICY = (
@@ -68,6 +69,12 @@ async def vega(send: Sender, compute: Compute) -> Response:
     if not _charts:
         _charts.append(Constant(await compute.run(heavy.vega_script), _MEDIA_TYPES[".js"]))
     return send(_charts[0])
+
+
+@router.get("/page/demo-run.json")
+async def demo_run(send: Sender) -> Response:
+    """The run of which the pages make demo data, the same as in the API pages."""
+    return send(Constant(json.dumps(RESULT_EXAMPLE).encode()))
 
 
 @router.get("/page/{name}")
@@ -139,6 +146,12 @@ async def docs() -> Response:
     return Response(
         _page("docs.html"), headers={"Content-Security-Policy": _DOCS_CONTENT_SECURITY_POLICY}, media_type="text/html"
     )
+
+
+@_docs_router.get("/docs/style.css")
+async def docs_style() -> Response:
+    """What the style of Swagger UI lacks."""
+    return Response(_page("docs.css"), media_type="text/css")
 
 
 @_docs_router.get("/docs/start.js")

@@ -15,10 +15,11 @@ from service.database.runs import RunFilter, retire_runs
 from service.errors import explained
 from service.http.bodies import JsonRequest
 from service.http.problems import already_there, responses
+from service.notices import Notices
 from service.routes.json_route import JsonRoute, ResultRoute
 from service.routes.pagination import PageQuery, page_of
 from service.routes.storage_systems import SystemName
-from service.routes.trends import list_changes
+from service.routes.trends import list_changes, loss_notice
 from service.telemetry import Metrics
 from service_client.documents import Page, PublishedRun, RunSummary
 from sizing.errors import InvalidInput
@@ -125,6 +126,9 @@ def publish_run(
     for change in CHANGES:  # those that did not come count too: a rate of a metric that appears later is not seen
         num = sum(changed.change == change for changed in changes)
         metrics.rate_changes.labels(name, change).inc(num if is_new else 0)
+    notices: Notices = request.app.state.notices
+    if is_new and notices.has_receivers and any(changed.change == "loss" for changed in changes):
+        notices.tell(loss_notice(database, name, row.run_id, changes, request.app.state.settings.public_url))
     return PublishedRun(**RunSummary.model_validate(row).model_dump(), changes=changes)
 
 

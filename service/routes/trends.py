@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field, TypeAdapter
@@ -15,13 +16,16 @@ from service.access.scopes import OpenDatabase
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_WAIT
 from service.database import Database, trends
+from service.database.scenarios import names_resting_on
+from service.database.trends import Trend
 from service.errors import explained
 from service.http.connected import see_through
 from service.http.problems import responses
+from service.notices import Notice
 from service.reports import IN_WORDS, choose_form, contents_of, respond_with_document
 from service.routes.storage_systems import SystemName
 from service_client.documents import ChangedRate, RatePoint, RateTrend
-from sizing.present.rates_over_time import rates_document
+from sizing.present.rates_over_time import Concerned, rates_document, rates_summary
 from sizing.storage.measurement import Operation
 from sizing.storage.rate_changes import RatedRun
 from sizing.strict_model import StrictModel
@@ -71,7 +75,8 @@ async def get_trend(
             if (series := trend.since(query.since)).rates
         ]
         if form == "presentation":
-            return respond_with_document(rates_document(name, [series for _, series in chosen]))
+            concerned = find_concerned(database, name, [trend for trend, _ in chosen])
+            return respond_with_document(rates_document(name, [series for _, series in chosen], concerned))
         documents = [
             RateTrend(
                 series=trend.whole.series, is_lost=trend.is_lost, points=[_point(rated) for rated in series.rates]
@@ -107,6 +112,12 @@ async def _run_in_turn(request: Request, respond: Callable[[], Response]) -> Res
         return await see_through(run_in_threadpool(respond))
 
 
+def find_concerned(database: Database, system_name: str, of: Iterable[Trend]) -> Concerned:
+    """Find who published the runs of trends, and the saved scenarios that rest on the storage system."""
+    publishers = {run_id: publisher for trend in of for run_id, publisher in trend.publishers.items()}
+    return Concerned(publishers, names_resting_on(database, system_name))
+
+
 def list_changes(database: Database, system_name: str, run_id: str) -> list[ChangedRate]:
     """List the rates of a run that changed from those of earlier like runs."""
     return [
@@ -115,6 +126,26 @@ def list_changes(database: Database, system_name: str, run_id: str) -> list[Chan
         for rated in trend.whole.rates
         if rated.run_id == run_id and rated.judged.change is not None
     ]
+
+
+def loss_notice(
+    database: Database, system_name: str, run_id: str, changes: Sequence[ChangedRate], public_url: str
+) -> Notice:
+    """Say what a run lost, who published it, which saved scenarios rest on the storage system, and what to do."""
+    judged = trends.judge_trends(database, system_name, of_run=run_id)
+    concerned = find_concerned(database, system_name, judged)
+    page = f"{public_url.rstrip('/')}/storage-systems#{quote(system_name)}" if public_url else None
+    remedies = concerned.remedies(system_name)
+    lines = [rates_summary(system_name, [trend.whole for trend in judged], concerned, num_charts=0).verdict, *remedies]
+    return Notice(
+        storage_system=system_name,
+        run_id=run_id,
+        text="\n".join([f"{system_name}:", *lines, *([page] if page else [])]),
+        remedies=remedies,
+        changes=tuple(changed.model_dump(mode="json") for changed in changes if changed.change == "loss"),
+        scenarios=tuple(concerned.scenarios),
+        page=page,
+    )
 
 
 def _point(rated: RatedRun) -> RatePoint:

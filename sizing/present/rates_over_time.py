@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sizing.present.chart import COLORS, Chart, Spec, chart, quantity
 from sizing.present.document import Document, titled_document
@@ -66,7 +67,35 @@ MAX_RUNS_COMPARED = 5
 """Max runs that stand side by side: more columns are not read. A choice."""
 
 
-def rates_summary(system: str, every: Sequence[RatedSeries], *, num_charts: int) -> Summary:
+MAX_SCENARIOS_NAMED = 5
+"""Max scenarios in a sentence; of the others the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concerned:
+    """Who published the runs of a storage system, by run id, and the saved scenarios that rest on its calibrations."""
+
+    publishers: Mapping[str, str] = field(default_factory=dict)
+    scenarios: Sequence[str] = ()
+
+    def remedies(self, system: str) -> tuple[str, ...]:
+        """Say what to do about a loss of a storage system, and whom it concerns."""
+        again = "Run ckpt-bench again with the same configuration: a loss that does not last ends with the next runs."
+        withdraw = "Withdraw a run that was disturbed, with the reason."
+        if not self.scenarios:
+            return again, withdraw, f"No saved scenario rests on a calibration of {system}."
+        more = len(self.scenarios) - MAX_SCENARIOS_NAMED
+        named = ", ".join(self.scenarios[:MAX_SCENARIOS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        calibrate = f"If it lasts, calibrate {system} anew and size these saved scenarios with it: {named}."
+        return again, withdraw, calibrate
+
+
+NOBODY_CONCERNED = Concerned()
+
+
+def rates_summary(
+    system: str, every: Sequence[RatedSeries], concerned: Concerned = NOBODY_CONCERNED, *, num_charts: int
+) -> Summary:
     """Put every series into a table; the verdict names those that lost rate. The first `num_charts` are drawn."""
     lost = [series for series in every if series.latest_loss is not None]
     rows = tuple(_cells(series) for series in every)
@@ -78,7 +107,7 @@ def rates_summary(system: str, every: Sequence[RatedSeries], *, num_charts: int)
             *side_by_side(every),
         ),
         remarks=(f"{undrawn:,} of {len(every):,} series are not drawn.",) if undrawn else (),
-        verdict="\n".join(map(_loss_text, lost)) or _no_loss_text(every),
+        verdict="\n".join(_loss_text(series, concerned.publishers) for series in lost) or _no_loss_text(every),
         misses=bool(lost),
     )
 
@@ -106,13 +135,15 @@ def _no_loss_text(every: Sequence[RatedSeries]) -> str:
     return "No rate is lost."
 
 
-def _loss_text(series: RatedSeries) -> str:
+def _loss_text(series: RatedSeries, publishers: Mapping[str, str]) -> str:
     loss = series.latest_loss
     if loss is None or loss.judged.expected is None:
         return ""
     share = percent_text(1 - loss.bytes_per_second / loss.judged.expected)
     rates = f"{rate_text(loss.bytes_per_second)}, {share} below the level of {rate_text(loss.judged.expected)} before"
-    return f"Slower since {loss.published_at:%Y-%m-%d}: {series.operation} at {rates}."
+    by = f", by {publishers[loss.run_id]}" if loss.run_id in publishers else ""
+    run = f"First seen in run {loss.run_id}, published {loss.published_at:%Y-%m-%d %H:%M} UTC{by}."
+    return f"Slower since {loss.published_at:%Y-%m-%d}: {series.operation} at {rates}. {run}"
 
 
 def _cells(series: RatedSeries) -> tuple[str, ...]:
@@ -135,10 +166,14 @@ _WHOLE_CHARTS = 2
 """Charts of series where none is lost: those with the most runs, such as a write and its restore."""
 
 
-def rates_document(system: str, every: Sequence[RatedSeries]) -> Document:
+def rates_document(system: str, every: Sequence[RatedSeries], concerned: Concerned = NOBODY_CONCERNED) -> Document:
     """Show the rates of a system over time: series that lost rate are drawn or, without a loss, those of most runs."""
     ordered = sorted(every, key=lambda series: (series.latest_loss is None, -len(series.rates)))
     num_lost = sum(series.latest_loss is not None for series in ordered)
     shown = ordered[: min(num_lost, MAX_RATE_CHARTS) or _WHOLE_CHARTS]
     charts = [rates_chart(series) for series in shown if len(series.rates) > 1]  # one point is no trend
-    return titled_document("Rates over time", rates_summary(system, ordered, num_charts=len(charts)), *charts)
+    document = titled_document(
+        "Rates over time", rates_summary(system, ordered, concerned, num_charts=len(charts)), *charts
+    )
+    remedies = concerned.remedies(system) if num_lost else ()
+    return replace(document, first_page=document.first_page._replace(remedies=remedies))

@@ -168,21 +168,60 @@ def test_a_config_is_taken_for_the_model(visit: Visit) -> None:
     assert "400,000,000,000 parameters" in page.locator("#shown").inner_text()
 
 
-def test_offers_are_decided_and_kept_as_a_pdf(visit: Visit, tmp_path: Path) -> None:
+PASTE = """(text) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text", text);
+    document.getElementById("offers").dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}"""
+TYPE = """(cells) => {
+    for (const [id, text] of Object.entries(cells)) {
+        document.getElementById(id).value = text;
+        document.getElementById(id).dispatchEvent(new Event("input"));
+    }
+}"""
+"""As fast as no question is asked between."""
+MAX_EDITS = 15
+"""From the first sight to the PDF of three offers, each with a name, two rates and a price."""
+
+
+def test_three_offers_are_typed_decided_and_kept_as_a_pdf_or_come_from_a_spreadsheet_and_go_to_one(
+    visit: Visit, tmp_path: Path
+) -> None:
     page = visit()
     asked_for(page, "offers")
-    page.get_by_role("button", name="Add an offer").click()
-    typed(page, "offers.2.name", HOSTILE)
-    typed(page, "offers.2.storage.profile.write_bytes_per_second", "50 GB/s")
-    typed(page, "offers.2.storage.profile.read_bytes_per_second", "50 GB/s")
-    typed(page, "offers.2.prices.0.amount", "1000")
-    assert "3 offers" in page.locator("#shown").inner_text()
-    assert HOSTILE in page.locator("#shown").inner_text()
+    page.get_by_role("button", name="Empty table").click()
+    cells = {
+        f"offers.{place}.{field}": text
+        for place, column in enumerate([("disk", "40 GB/s", "$450,000"), ("flash", "150 GB/s", "1500000"), (HOSTILE, "50 GB/s", "1000")])
+        for field, text in zip(("name", "storage.profile.write_bytes_per_second", "prices.0.amount"), column, strict=True)
+    } | {f"offers.{place}.storage.profile.read_bytes_per_second": "90 GB/s" for place in range(3)}  # fmt: skip
+    assert len(("Compare", "Empty table", *cells, "PDF")) <= MAX_EDITS
+    page.evaluate(TYPE, cells)
+    page.locator(".verdict").get_by_text(f"{HOSTILE} costs least").wait_for()
+    assert "3 offers over" in page.locator("#shown").inner_text()
     assert page.title() == "checkpoint-sizing"
     with page.expect_download() as kept:
         page.get_by_role("button", name="PDF").click()
     kept.value.save_as(tmp_path / "offers.pdf")
     assert (tmp_path / "offers.pdf").read_bytes().startswith(b"%PDF")
+    page.evaluate(
+        PASTE,
+        "offer\tflash\tpasted\nread bandwidth\t90 GB/s\t9 GB/s\nprice per gpu, month\t\t7\ntiers.0.kind\t\tlocal-nvme",
+    )
+    page.get_by_text("2 offers are read: flash, pasted.").wait_for()
+    typed(page, "offers.3.prices.0.amount", "8")
+    page.get_by_role("button", name="Copy pasted").click()
+    page.get_by_label("Growth, slider").fill("2")
+    with page.expect_download() as table:
+        page.get_by_role("button", name="As CSV").click()
+    assert table.value.path().read_text().splitlines() == [
+        f"offer,disk,{HOSTILE},flash,pasted,pasted 2",
+        "write bandwidth,40 GB/s,50 GB/s,,,",
+        "read bandwidth,90 GB/s,90 GB/s,90 GB/s,9 GB/s,9 GB/s",
+        '"price per offer, once","$450,000",1000,,,',
+        "tiers.0.kind,,,,local-nvme,local-nvme",
+        '"price per gpu, month",,,,8,8',
+    ]
 
 
 def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:

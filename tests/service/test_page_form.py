@@ -194,16 +194,19 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
         typed(page, "reliability.mtbf_seconds", mtbf)
         assert rate.input_value() == left
     asked_for(page, "offers")
-    amount, offer = field(page, "offers.0.prices.0.amount"), page.locator("#offers fieldset fieldset").first
+    amount = field(page, "offers.0.prices.0.amount")
     typed(page, "offers.0.prices.0.amount", "4321")
-    offer.get_by_role("button", name="Add a price").click()
+    page.get_by_role("button", name="Add a price").click()
     answered(page)
     assert amount.input_value() == "4321"
-    assert "does not count" in offer.locator("[id$='.amount-problem']").last.inner_text()
-    typed(page, "offers.0.prices.0.amount", "5432")
-    offer.get_by_role("button", name="Remove this price").last.click()
+    typed(page, "offers.0.prices.0.amount", "")
+    typed(page, "offers.0.prices.0.amount", "€4")
+    assert (
+        "in the currency of the other prices" in page.locator("[id='offers.0.prices.0.amount-problem']").inner_text()
+    ), "of the second row"
+    page.get_by_role("button", name="Remove price 2").click()
     answered(page)
-    assert amount.input_value() == "5432"
+    assert amount.input_value() == ""
 
 
 def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:

@@ -104,8 +104,16 @@ def test_a_storage_that_became_slower_says_so(
     alarm = page.locator(".verdict.misses")
     alarm.wait_for()
     assert "write by torch-save at 333.3 MB/s, 33.0 % below the level of 497.8 MB/s before" in words(alarm)
+    assert "First seen in run page-slow" in words(alarm)
+    assert "by tests." in words(alarm)
+    assert "No saved scenario rests on a calibration of page-slower." in words(alarm)
     (loss,) = rest.get("/v1/storage-systems/page-slower/alarms").json()
     assert loss["run_id"] == "page-slow"
+    page.route("**/v1/storage-systems?*", lambda route: route.fulfill(json={"items": [], "next": None}))
+    page.get_by_role("link", name="All storage systems").click()
+    page.get_by_role("button", name="Load demo data").click()
+    page.get_by_text("Runs that nobody measured").wait_for()
+    assert "write by torch-save at 666.7 MB/s, 33.0 % below" in words(page.locator(".verdict.misses"))
 
 
 def test_what_changes_something_is_refused_without_a_token(
@@ -132,6 +140,16 @@ def test_a_hostile_name_is_inert_and_its_scenario_opens_and_compares(
     with page.expect_navigation(url="**/#*"):
         row.get_by_role("button", name="Open").click()
     assert words(page.locator(".verdict")).startswith("Meets the target: overhead 0.351 %")
+    page.goto(str(rest.base_url.join("/comparison")))
+    page.get_by_role("button", name="Show a demo").click()
+    page.locator("#answer .pill").wait_for()
+    assert "Demo: the first example" in words(page.locator(".verdict"))
+    page.goto(str(rest.base_url.join("/catalogs")))
+    page.get_by_label("Search").fill("LLAMA 70b")
+    assert page.get_by_role("row", name="llama-3-70b").is_visible()
+    assert page.get_by_role("row", name="gpt2").first.is_hidden()
+    page.get_by_label("family").select_option("gpt2")
+    assert "0 of" in words(page.locator("[role=search] [role=status]"))
     page.goto(str(rest.base_url.join("/comparison")))
     answered(page)
     boxes = [page.get_by_label("The scenario of this tab"), page.get_by_label(HOSTILE).first]
@@ -277,6 +295,8 @@ def test_the_audit_log_is_shown_to_admins_alone_and_filtered(
     assert "needs a token with scope admin" in page.locator("#answer").inner_text()
     entry = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Audit log")
     assert entry.count() == 0, "hidden"
+    page.get_by_role("button", name="Show a demo").click()
+    page.get_by_role("row", name="night-bench").wait_for()
     use_token(page, service)
     assert entry.count() == 0, "a token to write does not read it"
     admin = created_token(service.database_url, "admin-of-the-page", scope="admin")

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 QUESTIONS = ("answer", "requirements", "layouts", "offers", "techniques", "simulation")
 VIEWS = {f"sizing-{question}": "" for question in QUESTIONS} | {
-    (path or "sizing").replace("#", "-"): path for path in (*FURTHER, "storage-systems#page-slower")
+    (path or "sizing").replace("#", "-"): path for path in (*FURTHER, "storage-systems#page-slower", "docs")
 }
-WIDTHS = (390, 820, 1440)
+WIDTHS = (360, 900, 1440)
+WITH_TARGETS = {"rules": {"target-size": {"enabled": True}}}
+"""WCAG 2.2, 2.5.8: targets of 24 pixels, which axe leaves out unless it is told."""
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 KEPT = Path(__file__).parents[2] / "build" / "pages"
 
@@ -46,6 +48,9 @@ IS_DRAWN = """() => !document.querySelector('[aria-busy=true]') && [...document.
 def shown(page: Page, service: Service, view: str) -> None:
     """Open a view, with its answer and the charts that are in sight."""
     page.goto(f"{service.address}/{VIEWS[view]}")
+    if view == "docs":
+        page.locator(".opblock").last.wait_for()
+        return
     answered(page)
     question = view.removeprefix("sizing-")
     if view.startswith("sizing-") and question != QUESTIONS[0]:
@@ -74,7 +79,7 @@ def test_every_page_is_whole(
         shown(page, service, view)
         page.screenshot(path=folder / f"{view}-{width}-{scheme}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        found = Axe().run(page)
+        found = Axe().run(page, options=WITH_TARGETS)
         assert found.violations_count == 0, f"{view}: {found.generate_report()}"
         page.close()
     context.close()

@@ -24,7 +24,8 @@ from tests.service.test_documents import GUIDE, not_in_the_guide
 from tests.service.test_examples import without_example
 
 PAGES = {
-    *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/docs", "/docs/start.js", "/openapi.json")),
+    *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/page/demo-run.json")),
+    *(("GET", path) for path in ("/docs", "/docs/start.js", "/docs/style.css", "/openapi.json")),
     *(("GET", f"/{name}") for name in FURTHER),
     *((method, "/session") for method in ("GET", "POST", "DELETE")),
     ("POST", "/session/login"),

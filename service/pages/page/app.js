@@ -6,7 +6,7 @@ import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
 import { presented, spoken } from "./presentation.js";
-import { QUESTIONS, pricesLeftOut } from "./questions.js";
+import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
 import * as saving from "./saving.js";
@@ -117,7 +117,7 @@ async function keepInAddress(signal) {
 }
 
 function showAnswer(answer) {
-  showProblems(pricesLeftOut(state));
+  showProblems([]);
   byId("problems").replaceChildren();
   charts = answer.charts;
   exchange(byId("shown"), presented(answer, state.question === "answer"));

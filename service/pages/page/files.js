@@ -18,3 +18,14 @@ export function fileDrop({ id, words, choose, accept, multiple = false }, take) 
   });
   return drop;
 }
+
+/** The content of a file, or of a part of one, in base64. */
+export async function base64(content) {
+  const reader = new FileReader();
+  const read = new Promise((resolve, reject) => {
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(reader.error);
+  });
+  reader.readAsDataURL(await content);
+  return read;
+}

@@ -1,6 +1,7 @@
 // Who changed what and when, for admins. The address holds the filters.
 
 import { element } from "./dom.js";
+import { demoMark, emptyState } from "./empty.js";
 import { heading, listing, moment } from "./listing.js";
 import { stored } from "./token.js";
 
@@ -11,7 +12,7 @@ const COLUMNS = [{ label: "When" }, { label: "Token", kind: "words" }, { label: 
 
 /** The entries that the filters in the address want, page after page. */
 export async function content(fragment, { visiting, attempt }) {
-  if (visiting?.scope !== "admin") return [...heading(TITLE, ""), element("p", {}, "The audit log needs a token with scope admin.")];
+  if (visiting?.scope !== "admin") return [...heading(TITLE, ""), withoutToken()];
   const wanted = new URLSearchParams(fragment);
   const place = element("div", {});
   await entries(wanted, [], place, attempt);
@@ -22,6 +23,21 @@ export async function content(fragment, { visiting, attempt }) {
   ];
 }
 
+const TOKEN = "ckpt-serve token create --name auditor --scope admin";
+const EXAMPLE = [
+  { at: "2026-01-05T08:30:00Z", token: "night-bench", action: "create", subject: "run 20260105T081500Z-1a2b3c", request_id: "6f3c0a41b2d94e57" },
+  { at: "2026-01-04T16:02:00Z", token: "alice", action: "withdraw", subject: "run 20260104T020000Z-4d5e6f", request_id: "b81d7c02ffa94c30" },
+  { at: "2026-01-04T09:12:00Z", token: null, action: "create", subject: "token alice", request_id: null },
+];
+
+/** What an admin would see: the command for a token, and an example on request. */
+function withoutToken() {
+  const place = element("div", {});
+  const load = () => place.replaceChildren(demoMark("Entries that nobody made."), listing("", COLUMNS, EXAMPLE.map(row)));
+  const says = "It shows three entries that nobody made.";
+  return element("div", {}, emptyState("The audit log needs a token with scope admin. The command creates one; enter it below.", TOKEN, { label: "Show a demo", says, load }), place);
+}
+
 /** Show the entries `known` and those of the next page after the cursor `next`. */
 async function entries(wanted, known, place, attempt, next) {
   const asked = new URLSearchParams([...wanted, ...(next ? [["cursor", next]] : [])]);
@@ -29,7 +45,7 @@ async function entries(wanted, known, place, attempt, next) {
   const all = [...known, ...found.items];
   const more = () => attempt(() => entries(wanted, all, place, attempt, found.next));
   place.replaceChildren(
-    all.length ? listing("", COLUMNS, all.map(row)) : element("p", {}, "No change is like that."),
+    all.length ? listing("", COLUMNS, all.map(row)) : emptyState("No change is like that. Change the filters above; every change by REST and at the terminal is logged, such as:", TOKEN),
     found.next ? element("button", { type: "button", onclick: more }, "Earlier changes") : "",
   );
 }

@@ -1,6 +1,7 @@
 // The catalogs, each entry with where it was read.
 
 import { element } from "./dom.js";
+import { withFilters } from "./filters.js";
 import { heading } from "./listing.js";
 import { presented } from "./presentation.js";
 import { WORDS, stored } from "./token.js";
@@ -18,6 +19,6 @@ export async function content(fragment) {
   return [
     ...heading(TITLE, "What names in a scenario stand for, and where each figure was read."),
     element("nav", { "aria-label": "Catalogs" }, element("ul", { class: "pages" }, links)),
-    ...presented(catalog).slice(2),
+    ...withFilters(presented(catalog).slice(2)),
   ];
 }

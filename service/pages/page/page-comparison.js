@@ -1,7 +1,9 @@
 // Several scenarios side by side: those that the address names, by their ids.
 
 import { element } from "./dom.js";
+import { demoMark, emptyState } from "./empty.js";
 import { heading } from "./listing.js";
+import { demoScenarios } from "./page-scenarios.js";
 import { presented } from "./presentation.js";
 import { current } from "./state.js";
 import { WORDS, listed, sent, stored } from "./token.js";
@@ -9,12 +11,22 @@ import { WORDS, listed, sent, stored } from "./token.js";
 export const TITLE = "Comparison";
 const OWN = "this-tab";
 const MAX_COMPARED = 10;
+const DEMO = "demo";
+const DEMO_OFFERED = {
+  label: "Show a demo",
+  says: "It compares the first example with the same run on two published systems; nothing is stored.",
+  load: () => {
+    location.hash = DEMO;
+  },
+};
+const NONE = "Choose two or more. Which inputs differ, what each difference costs, and every figure will stand here, side by side. At the terminal, files are compared:";
 
 /** A choice of scenarios, and from two on their comparison. */
 export async function content(fragment) {
   const chosen = chosenIn(fragment);
   const known = [{ id: OWN, name: "The scenario of this tab" }, ...(await listed("v1/scenarios", 50))];
-  const compared = chosen.length > 1 ? await answer(chosen) : element("p", {}, "Choose two or more.");
+  const isDemo = chosen.join() === DEMO;
+  const compared = isDemo ? await demo() : chosen.length > 1 ? await answer(chosen) : emptyState(NONE, "ckpt-size compare today.yaml faster.yaml", DEMO_OFFERED);
   return [
     ...heading(TITLE, "Which inputs differ, which figures follow, and which input made which difference."),
     choice(known, chosen),
@@ -36,13 +48,22 @@ function chosenIn(fragment) {
 
 /** Change the address, which may name more by now than this list was made with. */
 function choose({ value, checked }) {
-  const others = chosenIn(location.hash.slice(1)).filter((id) => id !== value);
+  const others = chosenIn(location.hash.slice(1)).filter((id) => id !== value && id !== DEMO);
   location.hash = (checked ? [...others, value] : others).join(",");
 }
 
 async function answer(ids) {
   const scenarios = await Promise.all(ids.map(named));
-  return presented(await sent("POST", "v1/comparisons", { scenarios: distinct(scenarios) }, WORDS)).slice(2);
+  return compare(distinct(scenarios));
+}
+
+async function demo() {
+  const shown = await compare(await demoScenarios());
+  return [demoMark("The first example of the service, and the same run on two published systems."), ...shown];
+}
+
+async function compare(scenarios) {
+  return presented(await sent("POST", "v1/comparisons", { scenarios }, WORDS)).slice(2);
 }
 
 async function named(id) {

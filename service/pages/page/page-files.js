@@ -2,7 +2,7 @@
 
 import { download, element } from "./dom.js";
 import { adopted } from "./fields.js";
-import { fileDrop } from "./files.js";
+import { base64, fileDrop } from "./files.js";
 import { heading } from "./listing.js";
 import { presented } from "./presentation.js";
 import { addressOf, current } from "./state.js";
@@ -51,16 +51,6 @@ async function headOf(file) {
   if (!file.name.endsWith(HEADED) || file.size < LENGTH_BYTES) return file;
   const length = new DataView(await file.slice(0, LENGTH_BYTES).arrayBuffer()).getBigUint64(0, true);
   return file.slice(0, LENGTH_BYTES + Number(length));
-}
-
-async function base64(content) {
-  const reader = new FileReader();
-  const read = new Promise((resolve, reject) => {
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(reader.error);
-  });
-  reader.readAsDataURL(await content);
-  return read;
 }
 
 async function list(place, first, page) {

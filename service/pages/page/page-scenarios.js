@@ -1,10 +1,12 @@
 // Saved scenarios with the figures that they had when they were saved; each opens in the main page.
 
 import { element, unbroken } from "./dom.js";
+import { emptyState, here } from "./empty.js";
 import { heading, listing, moment } from "./listing.js";
 import { sharing } from "./sharing.js";
+import { constant } from "./rest.js";
 import { addressOf } from "./state.js";
-import { WORDS, listed, stored } from "./token.js";
+import { WORDS, listed, sent, stored } from "./token.js";
 
 export const TITLE = "Scenarios";
 const MAX_FIGURES = 5;
@@ -28,10 +30,35 @@ export async function content(_, page) {
   const ids = saved.slice(0, 2).map(({ id }) => id).join(",");
   return [
     ...heading(TITLE, "To open one answers it anew. A sharing link shows one of them to who has no token."),
-    saved.length ? listing("", COLUMNS, rows) : element("p", {}, "None is saved yet."),
+    saved.length ? listing("", COLUMNS, rows) : emptyState(NONE, command(), demo(page)),
     links,
     saved.length > 1 ? element("p", {}, element("a", { href: `comparison#${ids}` }, "Compare scenarios")) : "",
   ];
+}
+
+const NONE = "No scenario is saved yet. Save the one that you size under “Save under a name”, or by REST; its figures and a link to share will stand here.";
+
+function command() {
+  const scenario = { model: { preset: "gpt2" }, checkpoint: { interval_seconds: "4h" } };
+  return [
+    `curl ${here()}/v1/scenarios -H "authorization: Bearer $TOKEN" \\`,
+    `  -H "content-type: application/json" -d '${JSON.stringify({ name: "GPT-2 on a laptop", scenario })}'`,
+  ].join("\n");
+}
+
+/** The first example on its own storage and on two published systems. */
+export async function demoScenarios() {
+  const [{ examples }, profiles] = await Promise.all(["v1/schemas/scenario", "v1/storage-profiles"].map(constant));
+  const published = profiles.slice(0, 2).map(({ name }) => ({ name: `Demo: on ${name}`, scenario: { ...examples[0], storage: { preset: name } } }));
+  return [{ name: "Demo: the first example", scenario: examples[0] }, ...published];
+}
+
+function demo({ attempt, again }) {
+  const load = () => attempt(async () => {
+    for (const scenario of await demoScenarios()) await sent("POST", "v1/scenarios", scenario);
+    await again();
+  });
+  return { label: "Load demo data", says: "It saves three scenarios whose names begin with “Demo”.", load };
 }
 
 function button(label, { name }, onclick) {

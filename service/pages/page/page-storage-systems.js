@@ -1,6 +1,8 @@
 // Storage systems: what was measured over time, and what a calibration makes of it.
 
+import { NAME, storeDemo } from "./demo.js";
 import { element } from "./dom.js";
+import { demoMark, emptyState, here } from "./empty.js";
 import { fileDrop } from "./files.js";
 import { heading, listing, moment, number } from "./listing.js";
 import { presented } from "./presentation.js";
@@ -32,9 +34,25 @@ async function all({ again, attempt }) {
   ]);
   return [
     ...heading(TITLE, "Measured by ckpt-bench, watched for losses, and calibrated: what a scenario can rest on instead of a data sheet."),
-    systems.length ? listing("", columns, rows) : element("p", {}, "There is none yet."),
+    systems.length ? listing("", columns, rows) : emptyState(NONE, published("scratch"), demo(attempt)),
     addition(again, attempt),
   ];
+}
+
+const NONE =
+  "No storage system has been measured yet. Add one below, then publish results of ckpt-bench: its rates over time, what it lost, " +
+  "and its calibration will stand here.";
+
+/** The command that publishes a benchmark of a storage system here. */
+function published(name) {
+  return `ckpt-bench run --target /mnt/${name} --publish ${here()}/${ROOT}/${name}`;
+}
+
+function demo(attempt) {
+  const load = () => attempt(async () => {
+    location.hash = await storeDemo();
+  });
+  return { label: "Load demo data", says: "It stores a storage system named demo, with runs that nobody measured and a loss in the last; runs stay for good.", load };
 }
 
 function latest(calibration) {
@@ -71,7 +89,9 @@ async function one(name, page) {
   return [
     element("p", { class: "back" }, element("a", { href: "#" }, "All storage systems")),
     ...heading(system.name, system.description),
+    name === NAME ? demoMark("Runs that nobody measured, made of the example of the API pages.") : "",
     upload(root, page),
+    runs.length ? "" : emptyState("No run is published yet. The command measures and publishes one:", published(name)),
     ...worded({ ...trend, tables: [] }),
     calibrated(root, calibrations, runs, place, page),
     place,

@@ -17,26 +17,16 @@ function layouts(scenario) {
 
 /** The purchase for the scenario, whose own storage and prices the offers take the place of. */
 function decision(scenario, purchase) {
-  const offers = purchase.offers.map((offer) => ({ ...offer, prices: offer.prices?.filter(hasAmount) }));
-  return { ...purchase, offers, workloads: [{ name: "the run", scenario: rest(scenario, QUESTIONS.offers) }] };
+  return { ...purchase, offers: complete(purchase.offers), workloads: [{ name: "the run", scenario: rest(scenario, QUESTIONS.offers) }] };
+}
+
+/** The offers without prices whose amount is not given: a table has a place for each. */
+export function complete(offers) {
+  return offers.map((offer) => ({ ...offer, prices: offer.prices?.filter((price) => "amount" in price) }));
 }
 
 function rest(scenario, { without }) {
   return Object.fromEntries(Object.entries(scenario).filter(([block]) => !without.includes(block)));
-}
-
-function hasAmount(price) {
-  return "amount" in price;
-}
-
-/** The prices that an answer leaves out, each with its field and a sentence. */
-export function pricesLeftOut({ question, purchase }) {
-  if (question !== "offers") return [];
-  return purchase.offers.flatMap(({ prices = [] }, offer) =>
-    prices.flatMap((price, index) =>
-      hasAmount(price) ? [] : [{ field: `offers.${offer}.prices.${index}.amount`, sentence: "A price without an amount does not count: give it, or remove the price." }],
-    ),
-  );
 }
 
 /** Whether a question takes the field at a path. */

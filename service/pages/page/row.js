@@ -20,7 +20,7 @@ export function row(field, schema, take, slid) {
     "div",
     { class: "field" },
     element("label", { for: field.path }, field.label),
-    choices.length ? choice(about, choices, placeholder) : line(about, field, placeholder),
+    inputOf(about, field, { choices, placeholder }),
     field.slides ? slider(field, (step) => slid(valueOf(step))) : "",
     element("p", { id: `${field.path}-about`, class: "about" }, `${description} ${hint}`.trim()),
     element("p", { id: `${field.path}-problem`, class: "problem", "aria-live": "polite" }),
@@ -46,8 +46,13 @@ function belongs(field, id) {
   return named === id || (id === "model" && named.startsWith("model"));
 }
 
+/** The input of a field, of which a schema says `described`: a choice, or a line of text. */
+export function inputOf(about, field, { choices, placeholder }) {
+  return choices.length ? choice(about, choices, placeholder) : line(about, field, placeholder);
+}
+
 /** What is typed into a field. A rate or duration stays text, which says its unit or is refused; a number would be B/s or s. */
-function typedValue(path, typed) {
+export function typedValue(path, typed) {
   return /_(bytes_per_second|seconds)$/.test(path) && typed.trim() !== "" ? typed.trim() : valueOf(typed);
 }
 
