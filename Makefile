@@ -1,4 +1,4 @@
-.PHONY: run test test-long test-exhaustive test-gpu check bench mutation sbom demo-calibration
+.PHONY: run test test-long test-exhaustive test-gpu check generated bench mutation sbom demo-calibration
 
 run: ## set up and serve on http://127.0.0.1:8000
 	scripts/setup service
@@ -18,6 +18,9 @@ test-gpu: ## run the tests that need a GPU, and print its rates
 
 check: ## lint, types, imports, dependencies
 	scripts/check
+
+generated: ## write what is made of fields, flags and questions anew
+	scripts/generate
 
 bench: ## print speed ratios
 	scripts/test benchmark

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -20,7 +21,7 @@ from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
 from sizing.storage.measurement import BenchmarkResult
 from sizing.terminal.chart_files import require_chart_name, write_chart
 from sizing.terminal.storage_files import read_result
-from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import bytes_text, decimal_bytes_text, figure_text, percent_text, seconds_text
 
 
 def fits_of(calibration: Calibration) -> Iterator[tuple[str, DirectionFit]]:
@@ -122,22 +123,13 @@ def suggestion_sentences(suggestions: tuple[Suggestion, ...], *, engine: str) ->
 
 
 def _value_cells(limit: LimitEstimate) -> tuple[str, str, str]:
-    text = _text_of(limit.field)
+    text = partial(figure_text, limit.field)
     profile = "-" if limit.profile_value is None else text(limit.profile_value)
     if limit.value is None:
         return "-", "-", profile
     bound = "at least " if limit.verdict == "lower-bound" else ""
     interval = " to ".join(map(text, limit.interval)) if limit.interval else "-"
     return bound + text(limit.value), interval, profile
-
-
-def _text_of(field: str) -> Callable[[float], str]:
-    """Choose the printer of a field by the unit that ends its name."""
-    if field.endswith("bytes_per_second"):
-        return rate_text
-    if field.endswith("_fraction"):
-        return percent_text
-    return "{:,.4g} files/s".format if field.endswith("files_per_second") else seconds_text
 
 
 def _signed_percent(fraction: float) -> str:

@@ -22,7 +22,7 @@ _ANY_VALUE = "JsonValue"
 """What pydantic calls a value of any form, as if it were a block."""
 
 _UNIT = re.compile(
-    r"(?:^|_)((?:bytes|seconds)_per_[a-z]+|files_per_second|failures_per_[a-z_]+|bytes|seconds|fraction)(?:_for_[a-z_]+)?$"
+    r"(?:^|_)((?:bytes|seconds)_per_[a-z]+|[a-z]+s_per_second|failures_per_[a-z_]+|bytes|seconds|fraction)(?:_for_[a-z_]+)?$"
 )
 _TYPES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
 _FORMATS = {"date": "date", "date-time": "moment"}

@@ -1,8 +1,7 @@
 """Parameters of the verbs that ask questions, as `verb_parameters.json` keeps them for help and the parser.
 
 What help says of a flag is the description of the field that it sets. To read those takes every class of a scenario,
-which is most of the time of an answer. `python -m sizing.cli.questions > sizing/cli/verb_parameters.json` collects
-them; a test holds the file against the questions.
+which is most of the time of an answer. `make generated` collects them; a test holds the file against the questions.
 """
 
 from __future__ import annotations

@@ -282,6 +282,7 @@ _TEXTS = (
     ("bytes_per_second", rate_text),
     ("bytes_per_day", lambda value: f"{decimal_bytes_text(value)} a day"),
     ("bytes", decimal_bytes_text),
+    ("files_per_second", "{:,.4g} files/s".format),
     ("seconds_per_rank", seconds_text),
     ("seconds", seconds_text),
     ("overhead.fraction", share_of_interval_text),

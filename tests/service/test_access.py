@@ -10,6 +10,7 @@ from sqlalchemy import select
 from service.app import ROUTERS
 from service.database import TokenRow, open_database
 from service.database.tables import Base
+from sizing.questions.registry import QUESTIONS
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import SQLITE_FIRST, bearer, ckpt_serve, created_token, logged
 
@@ -25,22 +26,10 @@ SOME = {
 STATELESS = {
     ("POST", f"/v1/{plural}")
     for plural in (
-        "sizings",
-        "requirements",
-        "comparisons",
-        "decisions",
-        "clusters",
+        *(entry.question.route.path for entry in QUESTIONS.values()),
         "imports",
         "inspections",
-        "layouts",
-        "manifests",
         "offer-tables",
-        "rematerializations",
-        "sensitivities",
-        "stages",
-        "techniques",
-        "simulations",
-        "sweeps",
     )
 } | {("DELETE", "/v1/jobs/{job_id}")}
 """The routes that take a body and store nothing, and the one for who has the id of a job.

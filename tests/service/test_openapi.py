@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from service.http.etags import Constant
 from service.routes.pages import OpenApiDocument
+from sizing.questions.registry import ANSWER, QUESTIONS
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.descriptions import flaw_of
 from tests.service.conftest import created_token
@@ -30,10 +31,7 @@ MAX_RUNS = 10
 """Of sequences, until one has followed as many links: whatever --max-examples is, hypothesis gives a run up when it has
 drawn too much that fits nowhere, and three of ten runs follow fewer."""
 
-OTHER_QUESTIONS = (
-    "^/v1/(requirements|comparisons|clusters|decisions|layouts|rematerializations|sensitivities|simulations|stages|sweeps"
-    "|techniques)$"
-)
+OTHER_QUESTIONS = f"^/v1/({'|'.join(e.question.route.path for e in QUESTIONS.values() if e is not ANSWER)})$"
 """Most fields of their bodies are those of a scenario, which the coverage of /v1/sizings goes through: a coverage of
 their own has one scenario as it is."""
 

@@ -16,16 +16,7 @@ from service.reports import table_text
 from sizing import __version__
 from sizing.present.document import Presentation
 from sizing.present.figure_names import figure_name
-from sizing.questions.cluster.request import REFERENCE_CLUSTER
-from sizing.questions.compare.request import REFERENCE_COMPARISON
-from sizing.questions.decide.request import REFERENCE_DECISION
-from sizing.questions.layouts.request import REFERENCE_SEARCH
-from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION
-from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
-from sizing.questions.simulate.request import REFERENCE_SIMULATION
-from sizing.questions.stages.request import REFERENCE_STAGES
-from sizing.questions.sweep.request import REFERENCE_SWEEP
-from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
+from sizing.questions import registry
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.conftest import bearer, created_token, serving
@@ -153,31 +144,31 @@ def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) 
         assert client.get(f"{saved}/report?form=csv").status_code == 200
 
 
-QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "/v1/sizings": (REFERENCE_SCENARIO, ("13.80 TB", "19.17 GB/s", "Meets the target")),
-    "/v1/requirements": (REFERENCE_SCENARIO, ("What the targets need", "19.17 GB/s", "Meets all targets")),
-    "/v1/comparisons": (REFERENCE_COMPARISON, ("Inputs that differ", "273.0 GB/s", "Meets the target")),
-    "/v1/layouts": (REFERENCE_SEARCH, ("10 layouts fit on 16,384 GPUs", "largest rank")),
-    "/v1/rematerializations": (
-        REFERENCE_REMATERIALIZATION,
-        ("Compute 1 layer per stage again: 2.78 % more compute", "fewest layers"),
-    ),
-    "/v1/stages": (REFERENCE_STAGES, ("8 stages on 2 kinds of nodes", "dgx-a100", "node-partition")),
-    "/v1/clusters": (REFERENCE_CLUSTER | {"horizon_seconds": "1d"}, ("41 jobs on", "Stall of a save", "To buy")),
-    "/v1/simulations": (REFERENCE_SIMULATION, ("goodput, simulated", "standard error")),
-    "/v1/decisions": (REFERENCE_DECISION, ("costs least", "GPU-hours", "Ledger")),
-    "/v1/sensitivities": (REFERENCE_SENSITIVITY, ("Lost time", "varied")),
-    "/v1/techniques": (REFERENCE_TECHNIQUES, ("8-bit Adam", "adam-8bit", "What does not apply here")),
-    "/v1/sweeps": (REFERENCE_SWEEP, ("Pareto front", "best rows")),
+QUESTIONS = {f"/v1/{entry.question.route.path}": entry.question for entry in registry.QUESTIONS.values()}
+FIGURES: dict[str, tuple[str, ...]] = {
+    "/v1/sizings": ("13.80 TB", "19.17 GB/s", "Meets the target"),
+    "/v1/requirements": ("What the targets need", "19.17 GB/s", "Meets all targets"),
+    "/v1/comparisons": ("Inputs that differ", "273.0 GB/s", "Meets the target"),
+    "/v1/layouts": ("10 layouts fit on 16,384 GPUs", "largest rank"),
+    "/v1/rematerializations": ("Compute 1 layer per stage again: 2.78 % more compute", "fewest layers"),
+    "/v1/stages": ("8 stages on 2 kinds of nodes", "dgx-a100", "node-partition"),
+    "/v1/clusters": ("41 jobs on", "Stall of a save", "To buy"),
+    "/v1/simulations": ("goodput, simulated", "standard error"),
+    "/v1/decisions": ("costs least", "GPU-hours", "Ledger"),
+    "/v1/sensitivities": ("Lost time", "varied"),
+    "/v1/techniques": ("8-bit Adam", "adam-8bit", "What does not apply here"),
+    "/v1/sweeps": ("Pareto front", "best rows"),
 }
-"""Questions that are asked once, and what their pages say."""
-TABLES = {"/v1/sizings", "/v1/sweeps"}
-"""Those that are answered with CSV as well."""
+"""What the pages of questions say."""
+
+
+def example_of(path: str) -> dict[str, Any]:
+    return dict(QUESTIONS[path].quick_example or QUESTIONS[path].example)
 
 
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: httpx.Client, path: str) -> None:
-    question, figures = QUESTIONS[path]
+    question, figures = example_of(path), FIGURES.get(path, ())
     page = client.post(path, json=question, headers={"accept": "text/html,*/*;q=0.8"})
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "script-src" not in page.headers["content-security-policy"]
@@ -195,7 +186,7 @@ def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: htt
 
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_a_question_that_is_not_saved_is_answered_in_words_for_who_shows_it(client: httpx.Client, path: str) -> None:
-    question, figures = QUESTIONS[path]
+    question, figures = example_of(path), FIGURES.get(path, ())
     response = client.post(path, json=question, headers={"accept": PRESENTATION})
     assert (response.status_code, response.headers["content-type"]) == (200, PRESENTATION)
     assert Presentation.model_validate_json(response.content).kind
@@ -205,7 +196,7 @@ def test_a_question_that_is_not_saved_is_answered_in_words_for_who_shows_it(clie
 @pytest.mark.parametrize("accept", [None, "text/html;q=0.1, application/json"])
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client, path: str, accept: str | None) -> None:
-    response = client.post(path, json=QUESTIONS[path][0], headers={"accept": accept} if accept else {})
+    response = client.post(path, json=example_of(path), headers={"accept": accept} if accept else {})
     assert response.headers["content-type"] == "application/json"
     assert isinstance(response.json(), dict)
     assert response.headers["vary"] == "Accept, Accept-Encoding"
@@ -215,11 +206,11 @@ def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client,
 def test_only_the_forms_that_the_document_names_are_sent(client: httpx.Client, path: str) -> None:
     named = client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
     known = {"application/json", "text/html", "application/pdf", PRESENTATION}
-    known |= {"text/csv"} if path in TABLES else set()
+    known |= {"text/csv"} if QUESTIONS[path].route.csv else set()
     assert set(named["200"]["content"]) == known
     assert "406" in named
     for kind in {"image/png", "text/csv"} - known:
-        refused = client.post(path, json=QUESTIONS[path][0], headers={"accept": kind})
+        refused = client.post(path, json=example_of(path), headers={"accept": kind})
         assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
 
 

@@ -63,7 +63,7 @@ def test_an_answer_from_flags_reads_no_files_and_asks_no_other_question(module: 
 def test_help_says_what_the_questions_say() -> None:
     kept = resources.files("sizing.cli").joinpath(FILE_NAME).read_text(encoding="utf-8")
     written = describe_verbs().as_json()
-    assert kept.strip() == written, f"python -m sizing.cli.questions > sizing/cli/{FILE_NAME}"
+    assert kept.strip() == written, f"{FILE_NAME} is not what the questions say: make generated"
 
 
 def test_what_is_kept_is_read_as_it_was() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sizing.present.calibrations import calibration_chart
@@ -16,21 +16,11 @@ from sizing.questions.answer.charts import guesses_chart, limits_chart, lost_tim
 from sizing.questions.cluster.charts import cluster_chart
 from sizing.questions.cluster.report import ClusterReport
 from sizing.questions.cluster.request import REFERENCE_CLUSTER
-from sizing.questions.compare.charts import comparison_chart
-from sizing.questions.compare.request import REFERENCE_COMPARISON
 from sizing.questions.decide.charts import decision_chart, decision_charts
 from sizing.questions.decide.request import REFERENCE_DECISION
-from sizing.questions.layouts.charts import layouts_chart
-from sizing.questions.layouts.request import REFERENCE_SEARCH
-from sizing.questions.registry import CLUSTER, COMPARE, DECIDE, LAYOUTS, SENSITIVITY, SIMULATE, STAGES, SWEEP
-from sizing.questions.sensitivity.question import sensitivity_chart
-from sizing.questions.sensitivity.request import REFERENCE_SENSITIVITY
+from sizing.questions.registry import CLUSTER, DECIDE, QUESTIONS, SIMULATE, QuestionEntry
 from sizing.questions.simulate.charts import simulation_chart
 from sizing.questions.simulate.request import ScenarioSimulation
-from sizing.questions.stages.charts import stages_chart
-from sizing.questions.stages.request import REFERENCE_STAGES
-from sizing.questions.sweep.charts import sweep_chart
-from sizing.questions.sweep.request import REFERENCE_SWEEP
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
@@ -72,7 +62,14 @@ def slower() -> RatedSeries:
     return RatedSeries("write by direct, odirect, nodes 4, ranks 32, bytes per rank 4000000000, files 32", runs)
 
 
+def draw_example(entry: QuestionEntry[Any, Any]) -> Chart:
+    """What `--chart` draws of the answer to a question's example."""
+    chart: Callable[..., Chart] = entry.question.chart
+    return chart(entry.answer(entry.question.example))
+
+
 EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
+    **{entry.question.chart: partial(draw_example, entry) for entry in QUESTIONS.values() if entry.question.chart},
     calibration_chart: lambda: calibration_chart(calibration()),
     capacity_chart: lambda: [
         capacity_chart(dict.fromkeys(names, kept_weights().capacity_over_time), {"small": 60e12})
@@ -81,21 +78,16 @@ EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     cluster_chart: lambda: cluster_chart(cluster()),
     decision_chart: lambda: [decision_chart(DECIDE.answer(REFERENCE_DECISION | each)) for each in ({}, UNCERTAIN)],
     decision_charts: lambda: decision_charts(DECIDE.answer(REFERENCE_DECISION | UNCERTAIN)),
-    comparison_chart: lambda: comparison_chart(COMPARE.answer(REFERENCE_COMPARISON)),
     rates_chart: lambda: rates_chart(slower()),
-    layouts_chart: lambda: layouts_chart(LAYOUTS.answer(REFERENCE_SEARCH)),
     simulation_chart: lambda: simulation_chart(
         SIMULATE.answer(ScenarioSimulation.model_validate({"scenario": REFERENCE, "num_runs": 1000}))
     ),
-    stages_chart: lambda: stages_chart(STAGES.answer(REFERENCE_STAGES)),
     scan_chart: lambda: scan_chart(SCAN),
     report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),
     parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),
     limits_chart: lambda: limits_chart("What limits the restore", answer(REFERENCE).restore.limits),
     lost_time_chart: lambda: lost_time_chart(REFERENCE, answer(REFERENCE)),
-    sensitivity_chart: lambda: sensitivity_chart(SENSITIVITY.answer(REFERENCE_SENSITIVITY)),
     guesses_chart: lambda: guesses_chart(answer(OPEN)),
-    sweep_chart: lambda: sweep_chart(SWEEP.answer(REFERENCE_SWEEP)),
 }
 
 
