@@ -88,6 +88,7 @@ def test_a_chunk_that_takes_too_much_is_named(address: str, mischief: Mischief, 
     assert sentence in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_chunk_gets_no_more_memory_than_its_worker(address: str) -> None:
     with pytest.raises(InvalidInput, match=r"the part of items 10 to 20 needs more than 2\.000 GiB of memory"):
         summed(address, 50, "takes memory", limits=ChunkLimits())
@@ -98,12 +99,14 @@ def test_a_worker_that_is_killed_in_mid_chunk_loses_and_doubles_nothing(address:
     assert len(list(tmp_path.glob("killed *"))) == 1
 
 
+@pytest.mark.long
 def test_a_chunk_that_kills_its_worker_twice_takes_no_third(address: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"the part of items 10 to 20 was computed by 2 workers .* that died of it"):
         summed(address, 50, "kills its worker", tmp_path)
     assert len(list(tmp_path.glob("killed *"))) == 2
 
 
+@pytest.mark.long
 def test_who_stops_asking_leaves_no_chunk(address: str) -> None:
     limits = LIMITS._replace(max_seconds=1_000.0)
     for _ in range(2):  # as many as there are workers, which could compute nothing else
@@ -114,6 +117,7 @@ def test_who_stops_asking_leaves_no_chunk(address: str) -> None:
     assert summed(address, 100).total == sum(range(100))
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_gone_for_a_while_costs_nothing(tmp_path: Path) -> None:
     with scheduler(tmp_path) as first:
         port = int(first.address.rpartition(":")[2])
@@ -128,6 +132,7 @@ def test_a_scheduler_that_is_gone_for_a_while_costs_nothing(tmp_path: Path) -> N
     assert work.merge(received).total == sum(range(200))
 
 
+@pytest.mark.long
 def test_a_scheduler_that_stays_away_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "SECONDS_TO_RETURN", 2.0)
     with scheduler(tmp_path) as running, workers(tmp_path, number=1):
@@ -139,6 +144,7 @@ def test_a_scheduler_that_stays_away_is_named(tmp_path: Path, monkeypatch: pytes
             list(parts)
 
 
+@pytest.mark.long
 def test_a_scheduler_without_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "SECONDS_WITHOUT_WORKERS", 1.0)
     with scheduler(tmp_path) as running, pytest.raises(InvalidInput, match=r"--dask has had no worker for 1\.00 s"):
@@ -166,6 +172,7 @@ def test_what_is_no_scheduler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         summed(f"tcp://127.0.0.1:{port}", 100)
 
 
+@pytest.mark.long
 def test_workers_of_another_version_are_refused_by_name(tmp_path: Path) -> None:
     other = tmp_path / "other"
     for name in ("executors", "sizing", "tests/executors"):
@@ -183,6 +190,7 @@ def test_workers_of_another_version_are_refused_by_name(tmp_path: Path) -> None:
         summed(running.address, 100)
 
 
+@pytest.mark.long
 def test_with_certificates_chunks_are_sent_over_tls(tmp_path: Path) -> None:
     made = Security.temporary()
     files = {"ca-file": tmp_path / "ca.pem", "key": tmp_path / "key.pem", "cert": tmp_path / "cert.pem"}
@@ -226,10 +234,11 @@ def test_at_a_terminal_one_sentence_says_that_nobody_answers() -> None:
         "from sizing.questions.sweep import axes; axes._ROWS_PER_CHUNK = 100; from sizing.cli.main import main; main()"
     )
     flags = "--model llama-3-8b --gpus 16 --node dgx-h100 --interval 60s..3600s:400 --write-bandwidth 9GB/s"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        nobody = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-    command = [sys.executable, "-c", program, "sweep", *flags.split(), "--dask", nobody]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    with socket.socket() as held:  # bound, so that nobody else takes the port, and deaf
+        held.bind(("127.0.0.1", 0))
+        nobody = f"tcp://127.0.0.1:{held.getsockname()[1]}"
+        command = [sys.executable, "-c", program, "sweep", *flags.split(), "--dask", nobody]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     assert ended.returncode == EXIT_BAD_INPUT
     assert ended.stdout == ""
     assert "--dask cannot be reached within 10.00 s" in ended.stderr

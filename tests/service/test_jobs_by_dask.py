@@ -38,6 +38,7 @@ def test_a_job_by_dask_has_the_answer_of_one_process(tmp_path: Path) -> None:
         assert client.get(f"{job}/result").content == client.post("/v1/sweeps", json=MANY_SCENARIOS).content
 
 
+@pytest.mark.long
 def test_a_job_without_its_scheduler_fails_by_name_and_other_questions_are_answered(tmp_path: Path) -> None:
     database = ["--database-url", f"sqlite:///{tmp_path}/service.db", "--port", "0"]
     with socket.create_server(("127.0.0.1", 0)) as server:
