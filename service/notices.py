@@ -142,6 +142,8 @@ class Notices:
             if is_encrypted
             else smtplib.SMTP(host, port, timeout=SECONDS_TO_ANSWER)
         ) as connection:
+            if connection.sock is None:  # it is there once connected, which both are
+                raise smtplib.SMTPServerDisconnected
             self._require_allowed(connection.sock.getpeername()[0])
             if not is_encrypted and connection.ehlo() and connection.has_extn("starttls"):
                 is_encrypted = bool(connection.starttls(context=tls))

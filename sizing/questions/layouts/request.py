@@ -79,10 +79,10 @@ class LayoutsRequest(StrictModel):
         description="Virtual stages to try, of layers in equal chunks. Default: 1, 2, 4, 8 and the scenario's with the "
         "objectives step-time and goodput, else the scenario's alone.",
     )
-    expert_tensors: Annotated[tuple[TensorDegree, ...], Field(min_length=1, max_length=16)] | None = Field(
+    expert_tensors: Annotated[tuple[TensorDegree, ...], Field(max_length=16)] | None = Field(
         None,
         description="Expert-tensor degrees to try, those that divide the tensor degree. Default: 1 and the tensor "
-        "degree with the objectives step-time and goodput, else the scenario's.",
+        "degree with the objectives step-time and goodput, else the scenario's. An empty list tries the scenario's alone.",
     )
     partial_recomputation: bool | None = Field(
         None,

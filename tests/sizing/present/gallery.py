@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 from sizing.present.calibrations import calibration_chart
 from sizing.present.capacity import capacity_chart
@@ -64,8 +64,9 @@ def slower() -> RatedSeries:
 
 def draw_example(entry: QuestionEntry[Any, Any]) -> Chart:
     """What `--chart` draws of the answer to a question's example."""
-    chart: Callable[..., Chart] = entry.question.chart
-    return chart(entry.answer(entry.question.example))
+    draw = entry.question.chart
+    assert draw is not None, entry.name
+    return cast("Chart", draw(entry.answer(entry.question.example)))
 
 
 EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {

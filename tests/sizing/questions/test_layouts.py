@@ -445,7 +445,7 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
         ({"objective": "bubble", "scenario": 7}, "scenario must be an object"),
         *(
             ({"scenario": question("gpt2", 8), name: []}, f"{name} must have at least 1 entries")
-            for name in ("contexts", "micro_batches", "virtual_pipelines", "expert_tensors")
+            for name in ("contexts", "micro_batches", "virtual_pipelines")
         ),
         (
             {"scenario": question("gpt2", 8, training={"offload": {"optimizer_parameters_per_second": 5e-324}})},

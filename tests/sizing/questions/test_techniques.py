@@ -85,7 +85,7 @@ def test_training_in_four_bits_shortens_the_step_and_leaves_the_checkpoint() -> 
     assert effect.change == {"training.precision": "nvfp4-mixed"}
     before, after = figures(effect)["training.step.seconds"]
     assert 0 < (after or 0) < (before or 0)
-    assert "checkpoint.total_bytes" not in figures(effect)
+    assert "checkpoint.written_bytes" not in figures(effect)
     assert "h100" in (tried(scenario, "low-precision-optimizer")["4-bit training"].reason or "")
 
 
@@ -104,7 +104,7 @@ def test_zero_offload_frees_the_gpu_and_shortens_the_stall() -> None:
     assert (before, after) == (16 * 8_030_261_248, 2 * 8_030_261_248)
     stall_before, stall_after = found["write.stall_seconds"]
     assert (stall_after or 0) < (stall_before or 0)
-    assert "checkpoint.total_bytes" not in found
+    assert "checkpoint.written_bytes" not in found
 
 
 def test_zero_bubble_v_takes_two_chunks_and_leaves_no_bubble() -> None:
@@ -138,9 +138,9 @@ def test_a_larger_batch_says_by_how_much_the_learning_rate_grows() -> None:
 def test_gradient_compression_grows_the_checkpoint() -> None:
     effects = tried(DEEPSPEED, "gradient-compression")
     for name in ("top-k sparsification", "PowerSGD", "1-bit Adam"):
-        before, after = figures(effects[name])["checkpoint.total_bytes"]
+        before, after = figures(effects[name])["checkpoint.written_bytes"]
         assert (after or 0) > (before or 0)
-    assert "checkpoint.total_bytes" not in figures(effects["QSGD"])
+    assert "checkpoint.written_bytes" not in figures(effects["QSGD"])
 
 
 @pytest.mark.parametrize("name", ["TFLMS", "AutoSwap"])

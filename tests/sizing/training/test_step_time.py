@@ -325,7 +325,7 @@ def test_frozen_weights_have_no_gradients_to_compute_or_to_exchange() -> None:
     assert 2 / 3 < adapted.compute_seconds / whole.compute_seconds < 0.8  # attention and norms are as long as before
     assert 0.85 < adapted.mfu_fraction / whole.mfu_fraction < 1
     by_ddp = {"framework": "ddp", "distributed_optimizer": None, "sequence_length": 1024}
-    copies = {"parallelism": {"data": 64}, "training": by_ddp}
+    copies: dict[str, Any] = {"parallelism": {"data": 64}, "training": by_ddp}
     frozen = copies | {"training": by_ddp | {"adapters": {"rank": 16}}}
     assert step("gpt2", **frozen).exchange_seconds < 0.1 * step("gpt2", **copies).exchange_seconds
 
