@@ -156,7 +156,7 @@ class Notices:
     def _require_allowed(self, address: str) -> None:
         parsed = ipaddress.ip_address(address.partition("%")[0])
         plain = getattr(parsed, "ipv4_mapped", None) or parsed
-        if not self._settings.notify_private_addresses and (not plain.is_global or plain.is_multicast):
+        if not self._settings.notify_private and (not plain.is_global or plain.is_multicast):
             raise PrivateAddress
 
     def _report(self, level: int, message: str, notice: Notice, channel: str = "", **fields: str) -> None:

@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     notify_smtp_url: Annotated[str, AfterValidator(require_mail_server)] = Field(
         "", description="Mail server, such as smtps://USER:PASSWORD@mail.example.org or smtp://mail.example.org:587"
     )
-    notify_private_addresses: bool = Field(
+    notify_private: bool = Field(
         False, description="Whether the webhook and the mail server may have addresses that are not public"
     )
     max_body_bytes: _BodyBytes = Field(1024**2, description="Max size of a request body, such as 1MiB")

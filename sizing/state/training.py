@@ -299,8 +299,9 @@ class Training(StrictModel):
         BeforeValidator(_split_names),
     ] = Field(
         None,
-        description="Tensors that are not trained, by name or by the beginning of the name (attention, ffn, experts; "
-        "or q_proj, mlp, lm_head), also as a text with commas: weights saved, no optimizer state. Default: none.",
+        description="Tensors that are not trained, by name or by the beginning of the name, such as attention, ffn, "
+        "experts, q_proj or lm_head. Their weights are saved without optimizer state. A text has commas between names. "
+        "Default: none.",
     )
     trained_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)] | None = Field(
         None,

@@ -26,7 +26,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK
 GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
 
 
-@pytest.mark.parametrize(("path", "num_links"), [("/", 46), ("/scenarios", 26), ("/docs", 4)])
+@pytest.mark.parametrize(("path", "num_links"), [("/", 48), ("/scenarios", 27), ("/docs", 5)])
 def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str, num_links: int) -> None:
     page = client.get(path)
     assert page.headers["content-type"].startswith("text/html")

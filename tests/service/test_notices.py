@@ -83,7 +83,7 @@ def _webhook(status: int = 200) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _settings(**given: object) -> Settings:
-    return Settings.model_validate({"database_url": "sqlite://", "notify_private_addresses": True, **given})
+    return Settings.model_validate({"database_url": "sqlite://", "notify_private": True, **given})
 
 
 def _told(settings: Settings, logged: Callable[[], int]) -> None:
@@ -151,7 +151,7 @@ def test_an_address_that_is_not_public_is_told_nothing_unless_a_setting_allows_i
 ) -> None:
     with _webhook() as (webhook, received), caplog.at_level(logging.INFO, logger="service.notices"):
         address = webhook.replace("127.0.0.1", host)
-        _told(_settings(notify_webhook_url=address, notify_private_addresses=False), lambda: len(caplog.records) == 1)
+        _told(_settings(notify_webhook_url=address, notify_private=False), lambda: len(caplog.records) == 1)
     assert caplog.messages == ["notice refused"]
     assert received == []
 

@@ -82,7 +82,8 @@ class LayoutsRequest(StrictModel):
     expert_tensors: Annotated[tuple[TensorDegree, ...], Field(max_length=16)] | None = Field(
         None,
         description="Expert-tensor degrees to try, those that divide the tensor degree. Default: 1 and the tensor "
-        "degree with the objectives step-time and goodput, else the scenario's. An empty list tries the scenario's alone.",
+        "degree with the objectives step-time and goodput, else the scenario's. An empty list tries the scenario's "
+        "alone.",
     )
     partial_recomputation: bool | None = Field(
         None,
