@@ -125,7 +125,7 @@ class _Scheduler:
             self._client.close(timeout=_SECONDS_TO_CLOSE)
 
     def send(self, chunk: ItemRange) -> _Task:
-        """Send a chunk."""
+        """Give a chunk to the scheduler, and keep it until its part is received."""
         task = _Task(self, chunk, self.submit(chunk, num_sent=1))
         self._tasks.append(task)
         return task

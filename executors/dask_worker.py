@@ -36,7 +36,7 @@ _PROGRAM = "checkpoint-sizing"
 
 
 class Terms(NamedTuple):
-    """What all chunks of a question are computed by."""
+    """What a worker needs beside a chunk: its question, whom to blame, the versions it must have, and the limits."""
 
     question: str
     field: str

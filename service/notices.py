@@ -76,7 +76,7 @@ class Notices:
             self._report(logging.WARNING, "notice dropped", notice, reason=f"{MAX_WAITING} others wait")
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start the thread that delivers, where anybody is to be told."""
         if self._channels:
             self._thread.start()
 

@@ -144,7 +144,9 @@ def _judge_targets(checks: Sequence[TargetCheck], defaults: Collection[str]) -> 
         sentence += f": {', '.join(_figure_and_target(check, defaults) for check in group)}"
         ifs = other_conditions(group)
         if len(ifs) > _MAX_IFS:
-            ifs = [*ifs[:_MAX_IFS], f"{counted_text(len(ifs) - _MAX_IFS, 'other guess')} is off"]
+            num_others = len(ifs) - _MAX_IFS
+            others = f"{counted_text(num_others, 'other guess')} {'is' if num_others == 1 else 'are'} off"
+            ifs = [*ifs[:_MAX_IFS], others]
         otherwise = "not" if met else "meets it" if len(group) == 1 else "meets one of them"
         sentences.append(f"{sentence}, but {otherwise} if {', or '.join(ifs)}" if ifs else sentence)
     return "; ".join(sentences) or "no target is set"

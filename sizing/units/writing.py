@@ -223,13 +223,13 @@ def change_text(before: str, after: str, *, of: str = "") -> str:
 def counted_text(number: float, noun: str) -> str:
     """Format a number with the noun that it counts.
 
-    >>> counted_text(1, "GPU"), counted_text(3072, "GPU"), counted_text(11.5, "microbatch")
-    ('1 GPU', '3,072 GPUs', '11.5 microbatches')
+    >>> counted_text(1, "GPU"), counted_text(3072, "GPU"), counted_text(11.5, "microbatch"), counted_text(3, "guess")
+    ('1 GPU', '3,072 GPUs', '11.5 microbatches', '3 guesses')
     """
     text = f"{number:,}" if isinstance(number, int) else f"{number:,.3g}"
     if number == 1:
         return f"{text} {noun}"
-    return f"{text} {noun}{'es' if noun.endswith('ch') else 's'}"
+    return f"{text} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
 
 
 def count_text(count: int) -> str:
