@@ -46,11 +46,6 @@ export function build(decisions, onChange) {
   schema = decisions;
   changed = onChange;
   document.addEventListener("paste", paste);
-  const go = (event) => {
-    event.preventDefault();
-    byId("currency").focus();
-  };
-  document.querySelector(".to-form").append(element("a", { href: "#offers", class: "to-offers", onclick: go }, "Change the offers"));
 }
 
 /** Show a purchase, unless it is the one that is shown. */
