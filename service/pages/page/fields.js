@@ -45,7 +45,7 @@ export const GROUPS = [
       { path: "storage", label: "Storage", list: "v1/storage-profiles", hint: "a name, or 273 GB/s write, 1 TB/s read" },
       {
         path: "storage.preset",
-        label: "Published system",
+        label: "Known storage system",
         list: "v1/storage-profiles",
         instead: ["storage.profile", "storage.calibration"],
       },
@@ -117,7 +117,7 @@ export const GROUPS = [
     fields: [
       { path: "costs.per_terabyte", label: "A terabyte" },
       { path: "costs.per_gigabyte_per_second", label: "A GB/s" },
-      { path: "costs.per_lost_gpu_hour", label: "A lost GPU hour" },
+      { path: "costs.per_lost_gpu_hour", label: "Price of a GPU-hour" },
       { path: "costs.run_seconds", label: "Length of the run", hint: "90d" },
     ],
   },

@@ -16,7 +16,7 @@ const PURCHASE = [
   { path: "author", label: "Author", hint: "who recommends" },
 ];
 const RATES = [
-  { path: "storage.preset", label: "Published system", list: "v1/storage-profiles" },
+  { path: "storage.preset", label: "Known storage system", list: "v1/storage-profiles" },
   { path: "storage.profile.write_bytes_per_second", label: "Write bandwidth", hint: "100 GB/s" },
   { path: "storage.profile.read_bytes_per_second", label: "Read bandwidth", hint: "200 GB/s" },
   { path: "capacity_bytes", label: "Usable capacity", hint: "1 PB" },
