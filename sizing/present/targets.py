@@ -37,7 +37,7 @@ _GOODPUT = "min_goodput_fraction"
 _OVERHEAD = "max_overhead_fraction"
 _LOSSES = {
     "saving": "stalled by saves",
-    "done again": "work done again after failures",
+    "work repeated": "work repeated after failures",
     "recovering": "recovering from failures",
 }
 """The shares of the time that a run loses, and what it is then doing."""

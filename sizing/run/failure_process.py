@@ -304,7 +304,7 @@ class Shares(Figures):
         return {
             "goodput": self.useful_fraction,
             "saving": self.saving_fraction,
-            "done again": self.redone_fraction,
+            "work repeated": self.redone_fraction,
             "recovering": self.recovering_fraction,
         }
 

@@ -97,6 +97,17 @@ class SimulatedRuns:
             np.where(runs, self.num_by_level, others.num_by_level),
         )
 
+    @classmethod
+    def join(cls, parts: Sequence[SimulatedRuns]) -> SimulatedRuns:
+        """What became of all runs, given what became of some and of those after them."""
+        return cls(
+            np.concatenate([each.wall_seconds for each in parts]),
+            np.concatenate([each.useful_seconds for each in parts]),
+            np.concatenate([each.saving_seconds for each in parts]),
+            np.concatenate([each.recovering_seconds for each in parts]),
+            np.concatenate([each.num_by_level for each in parts], axis=1),
+        )
+
     @property
     def num_failures(self) -> Indices:
         """Number of failures of each run."""
@@ -141,7 +152,7 @@ def simulate(
     mtbf_seconds: float,
     run_seconds: float,
     num_runs: int,
-    seed: int,
+    seed: int | np.random.SeedSequence,
     outages_of: FailureProcess | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> SimulatedRuns:
@@ -307,7 +318,7 @@ def simulate_groups(
     *,
     run_seconds: float,
     num_runs: int,
-    seed: int,
+    seed: int | np.random.SeedSequence,
     progress: Callable[[float], None] | None = None,
 ) -> SimulatedRuns:
     """Runs of `run_seconds` and up to one failure more, whose wall time is that of all groups together.

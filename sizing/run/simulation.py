@@ -20,6 +20,9 @@ from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MAX_FAILURES = 200_000_000
 """Half a minute of one core, at 0.11 us each."""
+RUNS_PER_BLOCK = 8192
+"""Runs that share random numbers. Their arrays fit the cache of a core: a failure takes 0.35 us, of 1,000 runs 0.55 us,
+of 65,536 runs 0.46 us."""
 NUM_BINS = 12
 """Rows of a table that show the shape of 10,000 runs."""
 
@@ -92,15 +95,18 @@ class SimulationReport(StrictModel):
     )
 
 
-def simulation_report(
-    run: RunFigures, request: SimulationRequest, *, progress: Callable[[float], None] | None = None
-) -> SimulationReport:
+def simulation_report(run: RunFigures, request: SimulationRequest) -> SimulationReport:
     """Simulate the run of one answer.
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
+    process = failure_process_to_simulate(run, request)
+    return report_runs(run, request, simulate_runs(process, request, range(request.num_runs)))
+
+
+def report_runs(run: RunFigures, request: SimulationRequest, runs: SimulatedRuns) -> SimulationReport:
+    """Report what became of all runs that were simulated of one answer. Raises as `simulation_report`."""
     process, mtbf = failure_process_to_simulate(run, request), run.report.interval.mtbf_seconds or 0.0
-    runs = _simulate(process, request, progress)
     formula = float(process.goodput_fraction)
     low, median, high = np.quantile(runs.run_goodput_fractions, (0.05, 0.5, 0.95))
     error = runs.standard_error_fraction
@@ -156,7 +162,7 @@ def failure_process_to_simulate(run: RunFigures, request: SimulationRequest) -> 
             if has_write_rate
             else "give storage.profile.write_bytes_per_second or a storage",
         )
-    failures = request.num_runs * (request.run_seconds / float(run.process.mtbf_seconds) + 1)
+    failures = request.num_runs * failures_per_run(run.process, request)
     if failures > MAX_FAILURES:
         raise InvalidInput.of(
             "the simulation",
@@ -167,29 +173,53 @@ def failure_process_to_simulate(run: RunFigures, request: SimulationRequest) -> 
     return replace(run.process, levels=with_whole_multiples(run.process.levels))
 
 
-def _simulate(
-    process: FailureProcess, request: SimulationRequest, progress: Callable[[float], None] | None
+def failures_per_run(process: FailureProcess, request: SimulationRequest) -> float:
+    """Failures that strike a simulated run on average, the one that ends it included: run_seconds / MTBF + 1.
+
+    Source: Wald's identity, as the simulation has it.
+    """
+    return request.run_seconds / float(process.mtbf_seconds) + 1
+
+
+def simulate_runs(
+    process: FailureProcess,
+    request: SimulationRequest,
+    numbers: range,
+    progress: Callable[[float], None] | None = None,
 ) -> SimulatedRuns:
-    """Runs with what lacks of their nodes: the groups of a run that shrinks, or all of them."""
-    if process.groups is not None:
-        return simulate_groups(
-            process,
-            process.groups,
-            run_seconds=request.run_seconds,
-            num_runs=request.num_runs,
-            seed=request.seed,
-            progress=progress,
+    """Simulate the runs of these numbers, from the begin of a block to the end of one or to the last run.
+
+    Each block has random numbers of its own, so that its runs are the same whoever simulates the others: those of the
+    first are the seed's, those of the others what `SeedSequence.spawn` makes of it.
+    """
+    blocks = range(0, len(numbers), RUNS_PER_BLOCK)
+
+    def simulate_block(start: int) -> SimulatedRuns:
+        block = numbers[start : start + RUNS_PER_BLOCK]
+        lasting, num_runs = request.run_seconds, len(block)
+        number = block.start // RUNS_PER_BLOCK
+        seed = np.random.SeedSequence(request.seed, spawn_key=(number,) if number else ())
+
+        def hear(fraction: float) -> None:
+            if progress is not None:
+                progress((start + fraction * num_runs) / len(numbers))
+
+        if process.groups is not None:
+            return simulate_groups(
+                process, process.groups, run_seconds=lasting, num_runs=num_runs, seed=seed, progress=hear
+            )
+        lacks = process.pool is not None or process.preempted_levels
+        return simulate(
+            process.levels,
+            mtbf_seconds=float(process.mtbf_seconds),
+            run_seconds=lasting,
+            num_runs=num_runs,
+            seed=seed,
+            outages_of=process if lacks else None,
+            progress=hear,
         )
-    lacks = process.pool is not None or process.preempted_levels
-    return simulate(
-        process.levels,
-        mtbf_seconds=float(process.mtbf_seconds),
-        run_seconds=request.run_seconds,
-        num_runs=request.num_runs,
-        seed=request.seed,
-        outages_of=process if lacks else None,
-        progress=progress,
-    )
+
+    return SimulatedRuns.join([simulate_block(start) for start in blocks])
 
 
 def _notes(run: RunFigures) -> Iterator[str]:

@@ -58,8 +58,14 @@ def answered(page: Page) -> None:
     page.wait_for_selector("#answer[aria-busy=false]")
 
 
+REVEAL = """(input) => {
+    for (let each = input.closest("details"); each; each = each.parentElement.closest("details")) each.open = true;
+}"""
+
+
 def typed(page: Page, field: str, value: str) -> None:
-    """Type into a field, and wait for the answer to it."""
+    """Type into a field, in its block where that is closed, and wait for the answer to it."""
+    page.locator(f"[id='{field}']").evaluate(REVEAL)
     with page.expect_response(lambda response: response.request.method == "POST") as asked:
         page.locator(f"[id='{field}']").fill(value)
     assert asked.value.request.post_data is not None
@@ -103,6 +109,43 @@ def test_the_answer_comes_first_with_three_figures_and_its_chart(visit: Visit) -
     open_tables(page)
     typed(page, "checkpoint.interval_seconds", "30min")
     assert page.locator(".all-figures table").first.is_visible(), "it stays open"
+
+
+GIVEN = "(blocks) => blocks.map((each) => `${each.dataset.title} ${each.querySelector('.given').textContent}`)"
+FIRST = ["model", "cluster.num_gpus", "storage", "checkpoint.interval_seconds"]
+MAX_TAB_STOPS = 10
+
+
+def test_the_form_begins_with_four_inputs_and_a_search_leads_to_all_others(visit: Visit) -> None:
+    page = visit()
+    assert [each.get_attribute("id") for each in page.locator("#fields [data-field]:visible").all()] == FIRST
+    page.locator("#model").focus()
+    stops = [page.evaluate("document.activeElement.id || document.activeElement.textContent")]
+    while stops[-1] != "PDF" and len(stops) < MAX_TAB_STOPS:
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+    assert stops[-1] == "PDF", stops
+    assert page.locator(".block").evaluate_all(GIVEN) == [
+        *("Model 3 given", "Cluster and layout 4 given", "Checkpoint 3 given", "Storage 2 given"),
+        *("Failures 1 given", "Targets ", "Prices "),
+    ]
+    storage, bandwidth = page.locator("#storage"), page.locator("[id='storage.profile.write_bytes_per_second']")
+    assert storage.input_value() == "273 GB/s write, 1 TB/s read"
+    typed(page, "storage", "10 GB/s, 20 GB/s")
+    assert bandwidth.input_value() == "10 GB/s"
+    assert "at 10.00 GB/s" in figures(page)
+    typed(page, "storage", "10")
+    assert "without a unit" in page.locator("#storage-problem").inner_text()
+    typed(page, "storage", "mlperf-v3-hpe-e2000")
+    assert page.locator("[id='storage.preset']").input_value() == "mlperf-v3-hpe-e2000"
+    for text, found in (("mtbf", "reliability.mtbf_seconds"), ("Max stall (Targets)", "targets.max_stall_seconds")):
+        page.locator("#find").fill(text)
+        if not page.locator(f"[id='{found}']").is_visible():
+            page.locator("#find").press("Enter")
+        assert page.evaluate("document.activeElement.id") == found
+    page.locator("#find").fill("colour")
+    page.locator("#find").press("Enter")
+    assert "No field is called that" in page.locator("#find-problem").inner_text()
 
 
 def test_at_most_six_entries_lead_to_all_pages_and_keep_the_scenario(visit: Visit) -> None:

@@ -65,6 +65,7 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
     opened.goto(f"{service.address}/")
     answered(opened)
     open_tables(opened)
+    opened.evaluate("document.querySelectorAll('#more, #more .block').forEach((each) => (each.open = true))")
     yield opened
     context.close()
     assert [text for text in said if not REFUSED.search(text)] == []

@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from service.routes.pages import FURTHER
 from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered, typed
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.testbed.browser import words
 
@@ -239,7 +239,7 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     problem = page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']")
     problem.get_by_text("parallelism.tensor must be").wait_for()
     page = visited(context, rest, "/")
-    page.locator("[id='parallelism.tensor']").fill("-1")
+    typed(page, "parallelism.tensor", "-1")
     page.locator("[id='parallelism.tensor-problem']").get_by_text("must be").wait_for()
     # The answer before stays, and is read as well as any other: it is grey, and not pale.
     assert page.locator("#shown.stale").evaluate("shown => getComputedStyle(shown).opacity") == "1"

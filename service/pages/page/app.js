@@ -37,7 +37,6 @@ async function start() {
   byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
   byId("copy-link").addEventListener("click", copyLink);
   document.querySelector(".skip").addEventListener("click", (event) => goTo(event, "answer"));
-  document.querySelector(".to-form a").addEventListener("click", (event) => goTo(event, "model"));
   saving.offer(() => state.scenario);
   window.addEventListener("hashchange", fromAddress);
   for (const button of document.querySelectorAll("[data-kind]")) button.addEventListener("click", () => keepAs(button.dataset.kind));

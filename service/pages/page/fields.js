@@ -1,6 +1,9 @@
 // Which fields of a scenario the form shows, in the order in which people know them. What each is, its default and
 // its choices come from the schema of scenarios.
 
+/** The fields that the form begins with, by their paths; the others are behind them, by group. */
+export const FIRST = ["model", "cluster.num_gpus", "storage", "checkpoint.interval_seconds"];
+
 /** Groups of fields. `list` names a catalog to choose from; `instead` are fields that cannot stand beside it.
  * A field that `slides` has a slider, which leaves those of `insteadWhenSlid` open. */
 export const GROUPS = [
@@ -39,9 +42,10 @@ export const GROUPS = [
   {
     title: "Storage",
     fields: [
+      { path: "storage", label: "Storage", list: "v1/storage-profiles", hint: "a name, or 273 GB/s write, 1 TB/s read" },
       {
         path: "storage.preset",
-        label: "Published system",
+        label: "Known storage system",
         list: "v1/storage-profiles",
         instead: ["storage.profile", "storage.calibration"],
       },
@@ -113,13 +117,16 @@ export const GROUPS = [
     fields: [
       { path: "costs.per_terabyte", label: "A terabyte" },
       { path: "costs.per_gigabyte_per_second", label: "A GB/s" },
-      { path: "costs.per_lost_gpu_hour", label: "A lost GPU hour" },
+      { path: "costs.per_lost_gpu_hour", label: "Price of a GPU-hour" },
       { path: "costs.run_seconds", label: "Length of the run", hint: "90d" },
     ],
   },
 ];
 
-const LABELS = new Map(GROUPS.flatMap(({ fields }) => fields.map(({ path, label }) => [path, label.replace("or ", "")])));
+/** Without "model" and "storage", which are words of their own. */
+const LABELS = new Map(
+  GROUPS.flatMap(({ fields }) => fields.filter(({ path }) => path.includes(".")).map(({ path, label }) => [path, label.replace("or ", "")])),
+);
 const MARKS = new Set(".,;:()`");
 
 /** A text of an answer, in which a field that the form shows has its label in place of its path. */

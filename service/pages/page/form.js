@@ -1,14 +1,18 @@
 // The form: a scenario in, the changed scenario out.
 
+import { block, offerSearch, showGiven } from "./blocks.js";
 import { configFiles } from "./config-files.js";
 import { byId, element } from "./dom.js";
-import { GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
+import { FIRST, GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
 import { row } from "./row.js";
 import { listed, sent } from "./token.js";
 
 const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
+const CALIBRATION = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
+const FIELDS = GROUPS.flatMap((group) => group.fields);
+const RATES = ["write", "read"];
 
 let schema = {};
 let scenario = {};
@@ -20,34 +24,44 @@ let replaced = {};
 export function build(scenarios, onChange) {
   schema = scenarios;
   changed = onChange;
-  byId("fields").replaceChildren(
-    ...GROUPS.map(({ title, fields }) =>
-      element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value), (value) => slide(field, value)))),
-    ),
-  );
   const imports = configFiles(() => scenario, take);
-  byId("files").replaceChildren(imports.place);
-  byId("parallelism.data").closest("fieldset").append(layouts());
+  const [model, ...others] = FIRST.map((path) => rowOf(FIELDS.find((field) => field.path === path)));
+  byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others);
+  const further = ({ path }) => !FIRST.includes(path);
+  byId("blocks").replaceChildren(...GROUPS.map(({ title, fields }) => block(title, fields.filter(further).map(rowOf))));
+  byId("parallelism.data").closest(".block").append(layouts());
   byId("json").addEventListener("change", (event) => takeJson(event.target.value));
   byId("scenario").addEventListener("submit", (event) => event.preventDefault());
   byId("scenario").addEventListener("dragover", (event) => event.preventDefault());
   byId("scenario").addEventListener("drop", (event) => takeDropped(event, imports.add));
+  offerSearch();
   fillLists();
+}
+
+function rowOf(field) {
+  return row(field, schema, (value) => put(field, value), (value) => slide(field, value));
 }
 
 /** Show a scenario in the form; what is being typed stays as it is. */
 export function show(shown) {
   if (shown !== scenario) replaced = {};
   scenario = shown;
-  for (const { path } of GROUPS.flatMap((group) => group.fields)) write(path, text(path));
+  for (const { path } of FIELDS) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
+  const placed = ["model", "schema_version", ...FIELDS.map(({ path }) => path).filter((path) => path !== "storage")];
+  showGiven((path) => valueAt(scenario, path) !== undefined, leaves(scenario).filter((path) => !placed.some((each) => `${path}.`.startsWith(`${each}.`))).length);
+}
+
+/** The paths of all values of a document. */
+function leaves(value, path = "") {
+  if (typeof value !== "object" || value === null) return [path];
+  return Object.entries(value).flatMap(([name, inner]) => leaves(inner, path ? `${path}.${name}` : name));
 }
 
 /** Show the fields that a question takes. Others would be typed into without effect. */
 export function showFor(question) {
-  byId("files").hidden = !takes(question, "model");
   for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
-  for (const group of byId("fields").children) group.hidden = !group.querySelector(".field:not([hidden])");
+  for (const group of byId("blocks").children) group.hidden = !group.querySelector(".field:not([hidden])");
   byId("layouts").parentElement.hidden = !takes(question, "parallelism");
 }
 
@@ -58,7 +72,7 @@ function write(id, value) {
 
 function put(field, value) {
   const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
-  const given = field.path === "model" && value !== undefined ? model(String(value)) : value;
+  const given = field.path in WHOLE && value !== undefined ? WHOLE[field.path](String(value)) : value;
   const base = value === undefined ? withReplaced(field) : without(field, others);
   take(withValue(base, field.path, given));
 }
@@ -101,6 +115,20 @@ function model(text) {
   return typeof given === "object" ? { huggingface_config: given } : { preset: text };
 }
 
+/** The storage that a text names: a calibration, bandwidths to write and to read, or a known system. */
+function storage(text) {
+  if (CALIBRATION.test(text)) return { calibration: text };
+  if (!/^[\d.]/.test(text)) return { preset: text };
+  const rates = text.split(/[,;]|\band\b/).map((part) => part.trim()).filter(Boolean);
+  const named = rates.slice(0, RATES.length).map((part, place) => [RATES.find((rate) => part.endsWith(rate)) ?? RATES[place], part.replace(/\s*(write|read)$/, "")]);
+  const given = named.map(([rate, typed]) => [`${rate}_bytes_per_second`, typed]);
+  const { write_bytes_per_second, read_bytes_per_second, ...kept } = scenario.storage?.profile ?? {};
+  return { profile: { ...kept, ...Object.fromEntries(given) } };
+}
+
+/** The blocks that one input stands for, and how each is read. */
+const WHOLE = { model, storage };
+
 function parsed(text) {
   try {
     return JSON.parse(text);
@@ -111,9 +139,15 @@ function parsed(text) {
 
 function text(path) {
   const value = valueAt(scenario, path);
+  if (path === "storage") return value?.preset ?? value?.calibration ?? ratesOf(value?.profile ?? {});
   if (path !== "model") return value === undefined ? "" : String(value);
   if (value?.huggingface_config) return `config.json: ${value.huggingface_config.model_type}`;
   return String(value?.preset ?? value?.num_parameters ?? (value ? "see the JSON below" : ""));
+}
+
+/** The bandwidths of a profile as they are typed. */
+function ratesOf(profile) {
+  return RATES.filter((rate) => `${rate}_bytes_per_second` in profile).map((rate) => `${profile[`${rate}_bytes_per_second`]} ${rate}`).join(", ");
 }
 
 function takeJson(typed) {
@@ -138,7 +172,7 @@ async function takeDropped(event, add) {
 }
 
 async function fillLists() {
-  const paths = new Set(GROUPS.flatMap((group) => group.fields).map((field) => field.list).filter(Boolean));
+  const paths = new Set(FIELDS.map((field) => field.list).filter(Boolean));
   for (const path of paths) {
     const options = (await constant(path)).map((entry) => element("option", { value: entry.name }));
     byId("scenario").append(element("datalist", { id: `list-${path}` }, options));

@@ -16,7 +16,7 @@ const PURCHASE = [
   { path: "author", label: "Author", hint: "who recommends" },
 ];
 const RATES = [
-  { path: "storage.preset", label: "Published system", list: "v1/storage-profiles" },
+  { path: "storage.preset", label: "Known storage system", list: "v1/storage-profiles" },
   { path: "storage.profile.write_bytes_per_second", label: "Write bandwidth", hint: "100 GB/s" },
   { path: "storage.profile.read_bytes_per_second", label: "Read bandwidth", hint: "200 GB/s" },
   { path: "capacity_bytes", label: "Usable capacity", hint: "1 PB" },
@@ -46,11 +46,6 @@ export function build(decisions, onChange) {
   schema = decisions;
   changed = onChange;
   document.addEventListener("paste", paste);
-  const go = (event) => {
-    event.preventDefault();
-    byId("currency").focus();
-  };
-  document.querySelector(".to-form").append(element("a", { href: "#offers", class: "to-offers", onclick: go }, "Change the offers"));
 }
 
 /** Show a purchase, unless it is the one that is shown. */

@@ -16,7 +16,7 @@ const KINDS = { PDF: "application/pdf", HTML: "text/html", JSON: "application/js
 const CATALOGS = ["v1/models", "v1/nodes", "v1/storage-profiles"];
 
 const SHARED = [
-  { path: "storage.preset", label: "Published system", list: "v1/storage-profiles" },
+  { path: "storage.preset", label: "Known storage system", list: "v1/storage-profiles" },
   { path: "storage.profile.write_bytes_per_second", label: "Write bandwidth", hint: "273 GB/s" },
   { path: "storage.profile.read_bytes_per_second", label: "Read bandwidth", hint: "1 TB/s" },
   { path: "sharing", label: "Shared by" },

@@ -1,9 +1,12 @@
 // One field of a form: its label, its input, what it is, and what is wrong with it.
 
+import { reveal } from "./blocks.js";
 import { byId, element } from "./dom.js";
 import { described } from "./fields.js";
 import { slider } from "./sliders.js";
 
+/** Inputs that stand for a whole block. */
+const WHOLE = ["model", "storage"];
 const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
 
 /** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. */
@@ -27,23 +30,27 @@ export function row(field, schema, take, slid) {
   );
 }
 
-/** Show what is wrong beside the fields it is about; returns what belongs to none of them. */
+/** Show what is wrong beside the fields it is about, which are opened to be seen; returns what belongs to none of them. */
 export function showProblems(errors) {
-  const left = [...errors];
-  for (const input of document.querySelectorAll("[data-field]")) {
-    const own = left.filter((error) => belongs(error.field, input.id));
-    own.forEach((error) => left.splice(left.indexOf(error), 1));
-    if (own.length) input.setAttribute("aria-invalid", "true");
-    else input.removeAttribute("aria-invalid");
-    byId(`${input.id}-problem`).textContent = own.map((error) => error.sentence).join(" ");
+  const inputs = [...document.querySelectorAll("[data-field]")];
+  const placed = errors.map((error) => [placeOf(error.field, inputs), error]);
+  for (const input of inputs) {
+    const own = placed.filter(([place]) => place === input).map(([, error]) => error.sentence);
+    if (own.length) {
+      input.setAttribute("aria-invalid", "true");
+      reveal(input);
+    } else input.removeAttribute("aria-invalid");
+    byId(`${input.id}-problem`).textContent = own.join(" ");
   }
-  return left;
+  return placed.filter(([place]) => !place).map(([, error]) => error);
 }
 
-/** Whether a problem's field is that of an input. The model is one input, whatever holds it. */
-function belongs(field, id) {
+/** The input that a problem's field belongs to: its own where that is in sight, else the one that stands for its block. */
+function placeOf(field, inputs) {
   const named = field.replace(/^(workloads\.0\.)?scenario\./, "");
-  return named === id || (id === "model" && named.startsWith("model"));
+  const own = inputs.find(({ id }) => id === named);
+  const whole = inputs.find(({ id }) => WHOLE.includes(id) && named.startsWith(id));
+  return own?.checkVisibility() ? own : (whole ?? own);
 }
 
 /** The input of a field, of which a schema says `described`: a choice, or a line of text. */

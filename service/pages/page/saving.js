@@ -10,7 +10,10 @@ const SAVED = /^#saved-([0-9a-f-]+)$/;
 /** Offer to save; `scenario` returns what is saved. */
 export function offer(scenario) {
   byId("saving").addEventListener("toggle", askForToken);
-  byId("save").addEventListener("click", () => save(scenario()));
+  byId("saving").addEventListener("submit", (event) => {
+    event.preventDefault();
+    save(scenario());
+  });
 }
 
 /** Offer to save where a link is longer than some programs send. */

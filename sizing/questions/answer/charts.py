@@ -101,7 +101,7 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     height = quantity("lost_fraction", "share of wall time lost")
     return chart(
         "Share of wall time lost, by checkpoint interval",
-        subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)"
+        subtitle="stalls of completed saves, lost work (RPO) repeated, and recovery (RTO)"
         + (" without the restore, whose time is not known" if asked.interval.leaves_out_restore else ""),
         rows=list(_lost_rows(intervals, {name: shares[name] for name in lost})),
         encoding={

@@ -2,34 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
 from sizing.present.rows import Summary
-from sizing.questions.chunks import Progress
+from sizing.questions.chunks import ItemRange, Progress, cut, ignore_progress
 from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags, TerminalStyle
 from sizing.questions.simulate.charts import simulation_chart
 from sizing.questions.simulate.request import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.questions.simulate.words import goodput_bars, simulation_summary
 from sizing.report import find_layout
-from sizing.run.evaluation import RunFigures, evaluate
-from sizing.run.simulation import SimulationReport, failure_process_to_simulate, simulation_report
+from sizing.run.evaluation import evaluate
+from sizing.run.monte_carlo import SimulatedRuns
+from sizing.run.simulation import (
+    RUNS_PER_BLOCK,
+    SimulationReport,
+    failure_process_to_simulate,
+    failures_per_run,
+    report_runs,
+    simulate_runs,
+)
 from sizing.sized_layout import size_layout
+from sizing.strict_model import StrictModel
+
+_FAILURES_PER_CHUNK = 4_000_000
+"""Failures of a chunk, as far as whole blocks allow: 1.4 s of one core with one level, at 0.35 us each."""
 
 
-def _answer(request: ScenarioSimulation, progress: Progress) -> SimulationReport:
-    """Simulate a scenario's run, beside the formula.
+class SimulationPart(StrictModel):
+    """What became of the runs of a chunk, as arrays of little-endian numbers of 64 bits, in base64."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    seconds: bytes = Field(description="Wall, useful, saving and recovering seconds of each run.")
+    num_by_level: bytes = Field(description="Failures of each run by the level that each of them needs.")
+
+    @classmethod
+    def of(cls, runs: SimulatedRuns) -> SimulationPart:
+        """Make the part of the runs of a chunk."""
+        seconds = [runs.wall_seconds, runs.useful_seconds, runs.saving_seconds, runs.recovering_seconds]
+        return cls(
+            seconds=np.array(seconds, dtype="<f8").tobytes(), num_by_level=runs.num_by_level.astype("<i8").tobytes()
+        )
+
+    @property
+    def runs(self) -> SimulatedRuns:
+        """The runs of the chunk, as they were simulated."""
+        wall, useful, saving, recovering = np.frombuffer(self.seconds, dtype="<f8").reshape(4, -1)
+        num_by_level = np.frombuffer(self.num_by_level, dtype="<i8").reshape(-1, len(wall))
+        return SimulatedRuns(wall, useful, saving, recovering, num_by_level)
+
+
+class SimulationWork:
+    """Simulation of a scenario's run as chunks of whole blocks of runs.
 
     Raises InvalidInput where the scenario has no answer, no write rate or no reliability, or the failures are too many.
     """
-    return simulation_report(_evaluate_run(request), request, progress=progress)
+
+    part = SimulationPart
+
+    def __init__(self, request: ScenarioSimulation) -> None:
+        scenario = find_layout(request.scenario).scenario
+        self.request, self._run = request, evaluate(size_layout(scenario).workload, scenario.run_inputs)
+        self._process = failure_process_to_simulate(self._run, request)
+        per_block = RUNS_PER_BLOCK * failures_per_run(self._process, request)
+        blocks = max(1, int(_FAILURES_PER_CHUNK / per_block))
+        self.chunks = cut([0, request.num_runs], max_items=blocks * RUNS_PER_BLOCK)
+
+    def compute(self, items: ItemRange, progress: Progress = ignore_progress) -> SimulationPart:
+        """Simulate the runs of a range."""
+        return SimulationPart.of(simulate_runs(self._process, self.request, range(*items), progress))
+
+    def merge(self, parts: Iterable[SimulationPart]) -> SimulationReport:
+        """Report all runs. Sums and quantiles are of all runs in their order, wherever these were cut."""
+        return report_runs(self._run, self.request, SimulatedRuns.join([part.runs for part in parts]))
 
 
 def _refuse(request: ScenarioSimulation) -> None:
-    """Raise as `_answer`, without the work of a simulation."""
-    failure_process_to_simulate(_evaluate_run(request), request)
-
-
-def _evaluate_run(request: ScenarioSimulation) -> RunFigures:
-    scenario = find_layout(request.scenario).scenario
-    return evaluate(size_layout(scenario).workload, scenario.run_inputs)
+    """Raise as the simulation, without the work of it."""
+    SimulationWork(request)
 
 
 def _terminal_summary(report: SimulationReport, _: TerminalStyle) -> Summary:
@@ -51,7 +104,7 @@ QUESTION = Question[ScenarioSimulation, SimulationReport](
         "formula's.",
         example="A thousand months of 1T",
     ),
-    answer=_answer,
+    work=SimulationWork,
     summary=simulation_summary,
     charts=lambda report: [simulation_chart(report)],
     terminal_summary=_terminal_summary,

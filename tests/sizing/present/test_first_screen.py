@@ -164,7 +164,7 @@ def test_prices_are_on_the_first_screen() -> None:
 def test_the_verdict_names_what_is_missed_what_is_met_and_what_nobody_asked_for() -> None:
     assert screen_of("reference").verdict == (
         "Meets the target: overhead 0.351 % (max 5.00 %, the default); "
-        "yet the run loses 19.6 % of its time, most of it work done again after failures."
+        "yet the run loses 19.6 % of its time, most of it work repeated after failures."
     )
     assert screen_of("reference").is_weak
     assert screen_of("no storage").verdict == (
@@ -179,7 +179,7 @@ def test_the_verdict_names_what_is_missed_what_is_met_and_what_nobody_asked_for(
     assert first_screen(mixed).verdict == (
         "Misses 1 of 2 targets: stall 50.55 s (max 10.00 s); "
         "meets 1 of 2 targets: overhead 0.351 % (max 5.00 %, the default); "
-        "the run loses 19.6 % of its time, most of it work done again after failures."
+        "the run loses 19.6 % of its time, most of it work repeated after failures."
     )
 
 

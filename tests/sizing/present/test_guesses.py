@@ -70,7 +70,7 @@ def test_figures_that_rest_on_a_wide_guess_are_marked_where_they_stand(report: S
     moving = {guess.field for guess in report.guesses if "shares.recovering_fraction" in guess.moves}
     assert {"training.framework", "reliability.detection_seconds"} < moving
     assert rows["recovering"].meaning.endswith("(guess: framework megatron, and 3 more)")
-    assert rows["done again"].meaning.endswith("(guess: interval 60.0 min to 4.00 h)")
+    assert rows["work repeated"].meaning.endswith("(guess: interval 60.0 min to 4.00 h)")
     of_size = [guess.field for guess in report.guesses if "checkpoint.written_bytes" in guess.moves]
     assert of_size == ["training.framework", "training.optimizer"]
     assert rows["total"].meaning.endswith("(guess: framework megatron, and 1 more)")
