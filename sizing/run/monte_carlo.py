@@ -12,8 +12,8 @@ import numpy.typing as npt
 from sizing.run.availability import group_up_fraction
 from sizing.run.failure_process import FailureProcess, Groups, Shares
 from sizing.run.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.storage.transfer import Floats
 
-Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

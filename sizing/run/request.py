@@ -20,7 +20,7 @@ from sizing.storage.joint_rates import FILE_SYSTEM, JointRates, joint_rates
 from sizing.storage.limits import Direction
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import DIRECTIONS, document_name
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Floats, Numbers
 from sizing.units import MAX_BYTES, MAX_SECONDS
 
 DRAINED = "interval_seconds"
@@ -51,7 +51,6 @@ _EDGE_PRECISION = 1e-13
 _HAIR = 2.0**-52
 """The step from 1 to the next float."""
 Meets = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.bool_]]
-_Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ def interval_bounds(request: RunRequest) -> tuple[float, float]:
 
 def best_interval_seconds(
     request: RunRequest, figures: RunReport, values: Mapping[str, Numbers] | None = None
-) -> float | _Array:
+) -> float | Floats:
     """The best interval, one for each row of `values` where they are arrays; `figures` are those with the values set.
 
     By formula with one level. With tiers in front, whose intervals stay, by search of the same goodput that answers.
@@ -228,13 +227,13 @@ def best_interval_seconds(
     if best is None or figures.interval.method == "exact":
         # No number where no interruption needs a save, as with peers that never all fail: then the longer the better.
         longest = np.inf if best is None else np.where(np.isnan(best), np.inf, best)
-        clipped: float | _Array = np.clip(longest, *bounds)
+        clipped: float | Floats = np.clip(longest, *bounds)
         return clipped
     rows = {path: np.asarray(value, dtype=np.float64) for path, value in (values or {}).items()}
     shape = np.broadcast_shapes(*(row.shape for row in rows.values()))
     num_rows = shape[0] if shape else 1
 
-    def goodput(intervals: _Array) -> _Array:
+    def goodput(intervals: Floats) -> Floats:
         given = {path: np.repeat(row, intervals.shape[1]) if row.ndim else row for path, row in rows.items()}
         reached = request.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
         return np.broadcast_to(np.asarray(reached, dtype=np.float64), intervals.size).reshape(intervals.shape)
@@ -265,7 +264,7 @@ def best_goodput_fraction(request: RunRequest) -> float | None:
     return None if interval.leaves_out_restore else interval.goodput_at_interval_fraction
 
 
-def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array, near_enough: float = 0.0) -> _Array:
+def peak(value: Callable[[Floats], Floats], *, low: Floats, high: Floats, near_enough: float = 0.0) -> Floats:
     """Where a value that rises and then falls has its max, for each row between its bounds, or within `near_enough`.
 
     Each round cuts every bracket into 64 sections of equal ratio and keeps the two next to the max.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.errors import InvalidInput
@@ -376,7 +375,6 @@ def _ceil(value: Numbers) -> Numbers:
 
 _NOTHING = Demand(0, 1, 1.0, 0)
 """A step of a restore that takes no time, for rows with fewer steps than others."""
-_Array = npt.NDArray[np.float64]
 _COUNTS = (
     "written_bytes",
     "weights_bytes",

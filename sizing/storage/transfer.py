@@ -11,7 +11,8 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-Numbers = float | npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
+Numbers = float | Floats
 
 
 def as_number(figure: Numbers | None) -> float | None:

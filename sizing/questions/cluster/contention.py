@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sizing.questions.cluster.load import JobLoad
 from sizing.questions.cluster.report import Concurrency
+from sizing.storage.transfer import Floats
 
 
 class PeriodicWrites(NamedTuple):
@@ -71,7 +72,6 @@ def _concurrent_distribution(groups: Sequence[PeriodicWrites]) -> npt.NDArray[np
     return np.fft.fft(characteristic).real / (num_jobs + 1)
 
 
-_Array = npt.NDArray[np.float64]
 _Counts = npt.NDArray[np.int_]
 
 _UNITS = 840
@@ -129,7 +129,7 @@ def compute_slowdown(traffic: Sequence[Traffic], *, bytes_per_second: float) -> 
     return Slowdown([float(value) for value in _stretch(seen, rates)], limited_fraction)
 
 
-def _weights(seen: _Array, rates: _Counts) -> _Array:
+def _weights(seen: Floats, rates: _Counts) -> Floats:
     """Compute p(n) up to C of each column of loads; before rows n stand as many zeros as the largest rate has units."""
     weights = np.zeros((2 * _UNITS + 1, seen.shape[1]))
     weights[_UNITS] = _SMALLEST
@@ -138,14 +138,14 @@ def _weights(seen: _Array, rates: _Counts) -> _Array:
     return weights
 
 
-def _above(seen: _Array, rates: _Counts, weights: _Array) -> _Array:
+def _above(seen: Floats, rates: _Counts, weights: Floats) -> Floats:
     """Sum, over groups, load x the weights of the last c_i totals up to C, for each column of loads."""
     sums = np.cumsum(weights, axis=0)
-    above: _Array = (seen * (sums[-1] - sums[2 * _UNITS - rates])).sum(axis=0)
+    above: Floats = (seen * (sums[-1] - sums[2 * _UNITS - rates])).sum(axis=0)
     return above
 
 
-def _stretch(seen: _Array, rates: _Counts) -> _Array:
+def _stretch(seen: Floats, rates: _Counts) -> Floats:
     columns = np.arange(len(rates))
     left = _UNITS - seen.sum(axis=0)
     weights = _weights(seen, rates)
@@ -155,7 +155,7 @@ def _stretch(seen: _Array, rates: _Counts) -> _Array:
     beyond = _above(seen, rates, weights) / left
     own_last = np.cumsum(weights, axis=0)[-1] - np.cumsum(weights, axis=0)[2 * _UNITS - rates, columns]
     number_beyond = (_above(seen, rates, number) + own_last + beyond) / left
-    stretch: _Array = rates * (number.sum(axis=0) + number_beyond) / (weights.sum(axis=0) + beyond)
+    stretch: Floats = rates * (number.sum(axis=0) + number_beyond) / (weights.sum(axis=0) + beyond)
     return stretch
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import simpy
 
 from sizing.questions.chunks import Progress, ignore_progress
@@ -14,6 +13,7 @@ from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth, Sharer
 from sizing.questions.cluster.job import GroupRecord, JobProcess, SimulationRecord
 from sizing.questions.cluster.load import JobLoad, TransferLoad
 from sizing.questions.cluster.report import PERCENTILES, LoadInterval, SimulatedStalls, SimulatedUse
+from sizing.storage.transfer import Floats
 from sizing.units import SECONDS_PER_DAY
 
 _PROGRESS_STEPS = 200
@@ -75,8 +75,6 @@ _BIN_SECONDS = 300.0
 _MAX_BINS = 100_000
 """Max bins of a horizon; those of horizons beyond a year grow longer."""
 
-_Array = npt.NDArray[np.float64]
-
 
 def measure_stalls(record: GroupRecord, *, horizon_seconds: float) -> SimulatedStalls | None:
     """Measure the stalls of a group; None where no save was completed."""
@@ -128,9 +126,9 @@ def find_busiest_day(
 class _Trace(NamedTuple):
     """Rates that held from each moment on, for so many seconds."""
 
-    at: _Array
-    seconds: _Array
-    rates: _Array
+    at: Floats
+    seconds: Floats
+    rates: Floats
 
 
 def _read_trace(storage: SharedBandwidth, horizon_seconds: float) -> _Trace:
@@ -138,14 +136,14 @@ def _read_trace(storage: SharedBandwidth, horizon_seconds: float) -> _Trace:
     return _Trace(at, np.diff(at, append=horizon_seconds), np.asarray(storage.rates_after))
 
 
-def _mean_rates(trace: _Trace, edges: _Array) -> _Array:
+def _mean_rates(trace: _Trace, edges: Floats) -> Floats:
     moved = np.concatenate([[0.0], np.cumsum(trace.rates * trace.seconds)])
     at = np.append(trace.at, edges[-1])
-    means: _Array = np.diff(np.interp(edges, at, moved)) / np.diff(edges)
+    means: Floats = np.diff(np.interp(edges, at, moved)) / np.diff(edges)
     return means
 
 
-def _batch_error(stalls: _Array, at_fraction: _Array) -> float | None:
+def _batch_error(stalls: Floats, at_fraction: Floats) -> float | None:
     """Half the 95 % confidence interval of the mean from batch means.
 
     Source: Law and Kelton, Simulation Modeling and Analysis, section 9.5.3.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sizing.cluster.cluster import num_storage_nics
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
+from sizing.questions.chunks import ItemRange, Progress
+from sizing.questions.decide.draws import Draws, DrawsPart
 from sizing.questions.decide.ledger import CostsOf, add_known, bill_workload, make_cost_function, report_ledger
 from sizing.questions.decide.offers import Offer
-from sizing.questions.decide.probability import estimate_probabilities
+from sizing.questions.decide.probability import report_odds
 from sizing.questions.decide.ranking import find_first_as_asked, find_ranking_changes, is_dominated, rank_offers
 from sizing.questions.decide.report import (
     LOST,
@@ -56,8 +59,8 @@ _MAX_RESTS_ON = 3
 """Assumed inputs that are named: those that move the answer most."""
 
 
-def answer_decision(request: DecisionRequest) -> DecisionReport:
-    """Answer a DecisionRequest. Raises InvalidInput where a workload has no answer under any offer.
+class DecisionWork:
+    """A decision, whose draws are cut into chunks where it has some. Raises InvalidInput where it has no answer.
 
     >>> from sizing.questions.decide.request import REFERENCE_DECISION
     >>> from sizing.questions.registry import DECIDE
@@ -65,31 +68,51 @@ def answer_decision(request: DecisionRequest) -> DecisionReport:
     >>> [(offer.name, offer.verdict) for offer in report.offers]
     [('parallel file system', 'enough'), ('all flash', 'enough')]
     """
-    request, assumed = _lay_out(request)
-    decisions, answers = [], {}
-    for offer in request.offers:
-        decision, answers[offer.name] = _decide_offer(request, offer)
-        decisions.append(decision)
-    offers = rank_offers(
-        [each.model_copy(update={"is_dominated": is_dominated(each, decisions)}) for each in decisions]
-    )
-    reports = {each.workload.name: each.report for offer in answers.values() for each in offer.workloads}
-    names = [workload.name for workload in request.workloads]
-    return DecisionReport(
-        author=request.author,
-        per_lost_gpu_hour=request.per_lost_gpu_hour,
-        subjects=[Subject.of(name, reports[name]) for name in names if name in reports],
-        first_as_asked=find_first_as_asked(offers),
-        currency=request.currency,
-        horizon_seconds=request.horizon_seconds,
-        max_num_gpus=max(workload.scenario.parallelism.num_gpus for workload in request.workloads),
-        offers=offers,
-        refused_offers=list(request.refused_offers),
-        ranking_changes=list(find_ranking_changes(request, offers)),
-        growth=list(compare_grown(request)),
-        odds=estimate_probabilities(request, [answers[offer.name] for offer in offers]),
-        warnings=[*assumed, *_list_warnings(request)],
-    )
+
+    part = DrawsPart
+
+    def __init__(self, request: DecisionRequest) -> None:
+        self._request, self._assumed = _lay_out(request)
+        decisions, self._answers = [], {}
+        for offer in self._request.offers:
+            decision, self._answers[offer.name] = _decide_offer(self._request, offer)
+            decisions.append(decision)
+        self._offers = rank_offers(
+            [each.model_copy(update={"is_dominated": is_dominated(each, decisions)}) for each in decisions]
+        )
+        odds, ranked = self._request.odds, [self._answers[offer.name] for offer in self._offers]
+        self._draws = Draws(self._request, ranked, num_draws=odds.num_draws, seed=odds.seed) if odds else None
+
+    @property
+    def chunks(self) -> Sequence[ItemRange]:
+        """Ranges of draws; one range of nothing where nothing is drawn."""
+        return self._draws.chunks if self._draws else [ItemRange(0, 0)]
+
+    def compute(self, items: ItemRange, progress: Progress) -> DrawsPart:
+        """Answer the draws of a range, with the settings that are proposed."""
+        return self._draws.count(items, progress) if self._draws else DrawsPart(num_draws=0, offers=[])
+
+    def merge(self, parts: Iterable[DrawsPart]) -> DecisionReport:
+        """Report the decision, and how sure it is."""
+        counted = functools.reduce(DrawsPart.plus, parts)
+        request, offers = self._request, self._offers
+        reports = {each.workload.name: each.report for offer in self._answers.values() for each in offer.workloads}
+        names = [workload.name for workload in request.workloads]
+        return DecisionReport(
+            author=request.author,
+            per_lost_gpu_hour=request.per_lost_gpu_hour,
+            subjects=[Subject.of(name, reports[name]) for name in names if name in reports],
+            first_as_asked=find_first_as_asked(offers),
+            currency=request.currency,
+            horizon_seconds=request.horizon_seconds,
+            max_num_gpus=max(workload.scenario.parallelism.num_gpus for workload in request.workloads),
+            offers=offers,
+            refused_offers=list(request.refused_offers),
+            ranking_changes=list(find_ranking_changes(request, offers)),
+            growth=list(compare_grown(request)),
+            odds=report_odds(self._draws, counted) if self._draws else None,
+            warnings=[*self._assumed, *_list_warnings(request)],
+        )
 
 
 def compare_grown(request: DecisionRequest) -> Iterator[GrowthOutcome]:

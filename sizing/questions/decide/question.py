@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizing.present.rows import Summary
-from sizing.questions.decide.answer import answer_decision
+from sizing.questions.decide.answer import DecisionWork
 from sizing.questions.decide.briefing import brief_decision
 from sizing.questions.decide.charts import decision_chart, decision_charts
 from sizing.questions.decide.report import DecisionReport
@@ -31,7 +31,7 @@ QUESTION = Question[DecisionRequest, DecisionReport](
         "that it loses.",
         example="Two file systems for 1T",
     ),
-    answer=lambda request, _: answer_decision(request),
+    work=DecisionWork,
     summary=decision_summary,
     charts=decision_charts,
     briefing=brief_decision,

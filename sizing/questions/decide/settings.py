@@ -19,7 +19,6 @@ from sizing.guesses.rows import number_at
 from sizing.provenance import Origin, Provenance
 from sizing.questions.decide.ledger import Bill, CostsOf
 from sizing.questions.decide.offers import Offer
-from sizing.questions.decide.ranges import Array
 from sizing.questions.decide.report import Change, Unanswered, WayBack
 from sizing.questions.decide.request import BACKGROUND_RATES, MAX_SETTINGS, Workload
 from sizing.report import SizingReport, answer
@@ -29,7 +28,7 @@ from sizing.run.read_plan import RestoreStrategy
 from sizing.run.request import INTERVAL, RunRequest, interval_bounds
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized_layout import size_layout
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Floats, Numbers
 from sizing.units import PositiveSeconds
 
 FREE_BY_DEFAULT: dict[str, list[Any]] = {
@@ -224,7 +223,7 @@ def _find_tier_intervals(scenario: Scenario, costs: CostsOf) -> dict[str, float]
     }
 
 
-def _scale_tiers(run: RunRequest, scales: Array) -> RunRequest:
+def _scale_tiers(run: RunRequest, scales: Floats) -> RunRequest:
     front = run.inputs.checkpoint.front_tiers
     arrays = {f"tiers.{index}.interval_seconds": tier.interval_seconds * scales for index, tier in enumerate(front)}
     checkpoint = with_arrays(run.inputs.checkpoint, arrays)
@@ -262,7 +261,7 @@ def _find_best_interval(run: RunRequest, costs: CostsOf) -> _Candidate:
     return _Candidate(interval, score.at(best))
 
 
-def _score(run: RunRequest, costs: CostsOf, intervals: Array) -> Score:
+def _score(run: RunRequest, costs: CostsOf, intervals: Floats) -> Score:
     figures, num = run.at({INTERVAL: intervals}), len(intervals)
     missed = np.zeros(num)
     for check in figures.targets:
@@ -274,7 +273,7 @@ def _score(run: RunRequest, costs: CostsOf, intervals: Array) -> Score:
     return Score(missed, _fill_unknown(setting_costs.money, num), lost, change, setting_costs.is_time_priced)
 
 
-def _fill_unknown(numbers: Numbers, num: int) -> Array:
+def _fill_unknown(numbers: Numbers, num: int) -> Floats:
     return np.nan_to_num(np.broadcast_to(np.asarray(numbers, dtype=np.float64), num), nan=np.inf, posinf=np.inf)
 
 
@@ -406,7 +405,7 @@ class WorkloadAnswer:
         """Return a number of the scenario by its path, rates of its storage as a profile; None where it has none."""
         return number_at(self.scenario.run_inputs, path)
 
-    def less_background_load(self, path: str, values: Array) -> Array:
+    def less_background_load(self, path: str, values: Floats) -> Floats:
         """Subtract the background load from values of a rate; values of any other field stay."""
         name = path.rsplit(".", 1)[1]
         taken = self.workload.shared.peak_load(name) if BACKGROUND_RATES.get(name) == path else None

@@ -14,7 +14,7 @@ from sizing.guesses.fields import field_at
 from sizing.guesses.guesses import ends_of_assumed
 from sizing.guesses.rows import number_at
 from sizing.questions.decide.offers import Offer
-from sizing.questions.decide.ranges import Array, Distribution, OddsRange, uniform_quantiles
+from sizing.questions.decide.ranges import Distribution, OddsRange, uniform_quantiles
 from sizing.questions.decide.report import DrawnInput
 from sizing.questions.decide.request import DecisionRequest
 from sizing.questions.decide.settings import OfferAnswer, WorkloadAnswer
@@ -24,6 +24,7 @@ from sizing.scenario import scenario_from
 from sizing.spelling import nearest
 from sizing.storage.calibration.calibration import Calibration
 from sizing.storage.rates import DIRECTIONS, Direction
+from sizing.storage.transfer import Floats
 
 
 class Uncertain(Protocol):
@@ -33,7 +34,7 @@ class Uncertain(Protocol):
     def drawn(self) -> DrawnInput:
         """Input as the report has it, without its shares of the variance."""
 
-    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Array) -> Mapping[str, Array]:
+    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Floats) -> Mapping[str, Floats]:
         """Draw values by field: of a workload under an offer, or of the offer and its prices where there is none."""
 
 
@@ -50,7 +51,7 @@ class Ranged:
         """Range with its ends."""
         return _describe(self.ends.field, self.offer, (self.ends.low, self.ends.high), "as given")
 
-    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Array) -> Mapping[str, Array]:
+    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Floats) -> Mapping[str, Floats]:
         """Draw the field of the range; of a rate, the part that the background load leaves."""
         if self.offer not in (None, offer.name) or self.ends.is_money != (workload_answer is None):
             return {}
@@ -75,12 +76,12 @@ class Calibrated:
             f"storage.calibration.{self.direction}", self.offer, (None, None), "bootstrap of the calibration"
         )
 
-    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Array) -> Mapping[str, Array]:
+    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Floats) -> Mapping[str, Floats]:
         """Draw every limit that the answer has; of rates, the part that the background load leaves."""
         fit = self.calibration.fit(self.direction)
         if self.offer != offer.name or workload_answer is None or fit is None:
             return {}
-        values: dict[str, Array] = {}
+        values: dict[str, Floats] = {}
         for name, draws in fit.draws.items():
             path, places = f"storage.profile.{name}", (probability * len(draws)).astype(np.int64)
             if workload_answer.number(path) is not None:
@@ -103,7 +104,7 @@ class Guessed:
         source = f"plausible range: {plausible_range(self.field).source}"
         return _describe(self.field, None, (float(low.min()), float(high.max())), source)
 
-    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Array) -> Mapping[str, Array]:
+    def values(self, offer: Offer, workload_answer: WorkloadAnswer | None, probability: Floats) -> Mapping[str, Floats]:
         """Draw the field, where the answer assumed it."""
         ends = self.ends.get((offer.name, workload_answer.workload.name)) if workload_answer is not None else None
         return {} if ends is None else {self.field: uniform_quantiles(probability, *ends, 0.0)}

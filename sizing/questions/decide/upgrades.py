@@ -21,10 +21,8 @@ from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest, inte
 from sizing.run.solver import all_targets, at_best_interval
 from sizing.scenario import Scenario
 from sizing.storage.storage import resolve_storage
-from sizing.storage.transfer import Numbers, as_number
+from sizing.storage.transfer import Floats, Numbers, as_number
 from sizing.units import BYTES_PER_GIGABYTE, rate_text
-
-_Array = npt.NDArray[np.float64]
 
 CAPACITY = "capacity_bytes"
 _WIDEST_NEED = 1e3
@@ -70,7 +68,7 @@ def _find_min_rate(run: RunRequest, path: str, other: str, offered: float, *, is
 
 
 def _find_met(
-    run: RunRequest, path: str, rates: _Array, intervals: _Array, ample: dict[str, _Array]
+    run: RunRequest, path: str, rates: Floats, intervals: Floats, ample: dict[str, Floats]
 ) -> npt.NDArray[np.bool_]:
     """Find the rates at which some interval meets all targets that are known: true or false for each."""
     tried, every = (each.ravel() for each in np.meshgrid(rates, intervals, indexing="ij"))
@@ -119,9 +117,9 @@ def trace_bandwidth_cost(
     others = [line.cost for line in lines if line.name not in {LOST, *of_rate}]
     rest = None if None in others else sum(cost for cost in others if cost is not None)
 
-    def price_lost_time(factors: _Array) -> _Array:
+    def price_lost_time(factors: Floats) -> Floats:
         hours = [_compute_lost_gpu_hours(request, offer, answer, factors) for answer in answers]
-        total: _Array = np.sum(hours, axis=0) * hour
+        total: Floats = np.sum(hours, axis=0) * hour
         return total
 
     now, with_more = price_lost_time(np.array([1.0, 1.0 + BYTES_PER_GIGABYTE / rate]))
@@ -129,7 +127,7 @@ def trace_bandwidth_cost(
     if not price or rest is None:
         return BandwidthCurve([], None, saves)
 
-    def compute_cost(factors: _Array) -> _Array:
+    def compute_cost(factors: Floats) -> Floats:
         return rest + price * (factors * rate + taken) / BYTES_PER_GIGABYTE + price_lost_time(factors)
 
     tried = np.geomspace(1 / _WIDEST_CURVE, _WIDEST_CURVE, _NUM_POINTS)
@@ -158,7 +156,7 @@ def _find_write_rate(answers: Sequence[WorkloadAnswer]) -> float | None:
     return min(rate for rate in rates if rate is not None) if None not in rates and rates and has_failures else None
 
 
-def _compute_lost_gpu_hours(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, factors: _Array) -> _Array:
+def _compute_lost_gpu_hours(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, factors: Floats) -> Floats:
     """Compute the GPU-hours that a workload loses with its read and write rate times each factor."""
     run = answer.run
     given = {path: run.given(path) for path in (WRITE_RATE, READ_RATE)}

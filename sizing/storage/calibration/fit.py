@@ -20,7 +20,6 @@ from sizing.storage.calibration.lack_of_fit import LackOfFit, find_lack_of_fit, 
 from sizing.storage.calibration.least_squares import (
     MAX_RATE_OVER_SEEN,
     SHARP,
-    Array,
     Design,
     Mask,
     largest_shared,
@@ -47,6 +46,7 @@ from sizing.storage.calibration.uncertainty import (
 )
 from sizing.storage.rates import Direction, Rates, document_name
 from sizing.storage.terms import Demand, total_seconds
+from sizing.storage.transfer import Floats
 
 MIN_BINDING = 3
 """Configurations in which a limit must bind to count as measured."""
@@ -131,7 +131,7 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
     )
 
 
-def _misses(data: FitData, log_misses: Array, selection: TermSelection) -> list[LackOfFit]:
+def _misses(data: FitData, log_misses: Floats, selection: TermSelection) -> list[LackOfFit]:
     """Where the model is wrong, the worst miss first."""
     frontier = np.logical_or.reduce([np.zeros(len(log_misses), bool), *frontier_masks(data.demand).values()])
     places = [
@@ -148,8 +148,8 @@ def _frontier(
     found: HeldOutFrontier,
     direction: Direction,
     groups: Sequence[object],
-    measured: Array,
-    believed: Array,
+    measured: Floats,
+    believed: Floats,
 ) -> Frontier:
     """Args: `believed`, log seconds without the noise of one measurement: of the fit, measured where that is wrong."""
     errors, misses = (np.abs(np.expm1(found.log_seconds - times))[found.rows] for times in (believed, measured))
@@ -205,7 +205,7 @@ def _choose_rates(shape: LimitShape, demand: Demand, selection: TermSelection) -
 
 
 def _not_excluded(
-    design: Design, measured: Array, selection: TermSelection, demand: Demand, direction: Direction
+    design: Design, measured: Floats, selection: TermSelection, demand: Demand, direction: Direction
 ) -> tuple[dict[str, float], ...]:
     """The limits with the max contention of each kind that the data allow where they show none."""
     fields = [document_name(term.field, direction) for term in ALL_TERMS if term.is_fraction]
@@ -217,7 +217,7 @@ def _not_excluded(
     )
 
 
-def _document(parameters: Array, direction: Direction) -> dict[str, float]:
+def _document(parameters: Floats, direction: Direction) -> dict[str, float]:
     """The limits that parameters stand for, by their fields in a StorageProfile."""
     return {document_name(name, direction): float(value) for name, value in fitted_rates(parameters).items()}
 
@@ -231,9 +231,9 @@ class LimitFit:
     """
 
     design: Design
-    measured: Array
+    measured: Floats
     selection: TermSelection
-    draws: Array
+    draws: Floats
     direction: Direction
     groups: Sequence[object]
     rates: Mapping[str, float]
@@ -380,7 +380,7 @@ def _contention(fit: LimitFit, column: int) -> LimitEstimate:
     )
 
 
-def min_rate(design: Design, measured: Array, column: int) -> float:
+def min_rate(design: Design, measured: Floats, column: int) -> float:
     """The min rate of a shared resource: the highest that a run got of it.
 
     No part of a transfer takes longer than the whole, so the rate is at least max over i of c_ij / T_i.

@@ -11,10 +11,10 @@ from datetime import date
 import numpy as np
 
 from sizing.errors import InvalidInput
-from sizing.storage.calibration.least_squares import Array
 from sizing.storage.measurement import RAW_ENGINE, BenchmarkResult, Measurement, Operation
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand
+from sizing.storage.transfer import Floats
 from sizing.units import binary_bytes_text, decimal_bytes_text
 
 OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
@@ -162,13 +162,13 @@ class FitData:
         )
 
     @property
-    def _num_stripes(self) -> Array | None:
+    def _num_stripes(self) -> Floats | None:
         """Stripes of each row; None where all have as many, so that nothing tells their limit from that of a writer."""
         counts = [row.num_stripes for row in self.rows]
         return _array(counts) if min(counts) > 0 and len(set(counts)) > 1 else None
 
     @property
-    def log_seconds(self) -> Array:
+    def log_seconds(self) -> Floats:
         """Logarithm of the median time of each row."""
         return np.log([row.seconds for row in self.rows])
 
@@ -308,5 +308,5 @@ def contradiction_text(slow: RunMeasurement, fast: RunMeasurement) -> str:
     )
 
 
-def _array(values: Sequence[float]) -> Array:
+def _array(values: Sequence[float]) -> Floats:
     return np.array(values, dtype=np.float64)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.storage.calibration.least_squares import Array, Mask
+from sizing.storage.calibration.least_squares import Mask
 from sizing.storage.calibration.term_selection import residual_noise
+from sizing.storage.transfer import Floats
 
 _CHANCE = 0.05
 """Probability that a scan that fits everywhere has a configuration named."""
@@ -39,7 +40,7 @@ class LackOfFit:
 
 
 def find_lack_of_fit(
-    log_misses: Array, *, noise: float, num_parameters: int, places: Sequence[Place], frontier: Mask
+    log_misses: Floats, *, noise: float, num_parameters: int, places: Sequence[Place], frontier: Mask
 ) -> Iterator[LackOfFit]:
     """Find where the model is wrong, and where a run is an outlier.
 
@@ -66,7 +67,7 @@ def find_lack_of_fit(
             yield LackOfFit(row, float(miss), reason)
 
 
-def local_noise(log_misses: Array, *, noise: float, repetition_noise: float, places: Sequence[Place]) -> float:
+def local_noise(log_misses: Floats, *, noise: float, repetition_noise: float, places: Sequence[Place]) -> float:
     """The noise that neighbours on one axis do not share: what is left of `noise` without a miss that both have.
 
     s^2 = mean of (r_i - r_k)^2 / 2 over neighbours i, k, on the axis where it is least, outliers drawn in. It counts
@@ -102,7 +103,7 @@ def local_noise(log_misses: Array, *, noise: float, repetition_noise: float, pla
 
 def _reason(
     row: int,
-    deviations: Array,
+    deviations: Floats,
     nearby: Sequence[int],
     threshold: float,
     *,

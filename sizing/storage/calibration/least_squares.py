@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from sizing.storage.transfer import Floats
+
 Mask = npt.NDArray[np.bool_]
 
 SHARP = 6
@@ -79,7 +80,7 @@ class Design:
     `squarings` k is the sharpness of the knee where one resource takes over from another: p = 2^k.
     """
 
-    coefficients: Array
+    coefficients: Floats
     is_shared: Mask
     added_to: tuple[int, ...] = ()
     squarings: int = SHARP
@@ -109,7 +110,7 @@ class Design:
         is_added_to = np.bincount(owners, minlength=self.num_terms) > 1
         return np.asarray(self.is_shared & owns & ((self.squarings == SHARP) | is_added_to))
 
-    def resources(self) -> Array | None:
+    def resources(self) -> Floats | None:
         """1 where a shared column (rows) is part of a resource (columns); None where each is one of its own."""
         if all(place == j for j, place in enumerate(self.added_to)):
             return None
@@ -117,7 +118,7 @@ class Design:
         return np.asarray(owners[:, None] == np.unique(owners), dtype=np.float64)
 
 
-def log_seconds(design: Design, parameters: Array, *, squarings: int | None = None) -> tuple[Array, Array]:
+def log_seconds(design: Design, parameters: Floats, *, squarings: int | None = None) -> tuple[Floats, Floats]:
     """Log T by configuration i, and its slopes by configuration and term.
 
     T_i = sum over serial j of c_ij x_j + (sum over shared resources r of (sum over j in r of c_ij x_j)^p)^(1/p),
@@ -152,7 +153,7 @@ def log_seconds(design: Design, parameters: Array, *, squarings: int | None = No
     return np.log(seconds[..., 0]), slopes
 
 
-def largest_shared(design: Design, parameters: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+def largest_shared(design: Design, parameters: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Seconds of the slowest shared resource by configuration, and its column: max over j of c_ij e^(u_j).
 
     Of a resource of several terms the column that the others are added to stands for all.
@@ -175,7 +176,7 @@ def largest_shared(design: Design, parameters: Array) -> tuple[Array, npt.NDArra
     return np.take_along_axis(terms, column[:, None], axis=-1)[:, 0], column
 
 
-def fit_one(design: Design, measured: Array, *, noise: float) -> Array:
+def fit_one(design: Design, measured: Floats, *, noise: float) -> Floats:
     """The parameters that explain the measured log seconds best, by scipy from several starts.
 
     Args: `measured`, log seconds by configuration; `noise` s of the loss. Returns u, one per term.
@@ -189,15 +190,15 @@ def fit_one(design: Design, measured: Array, *, noise: float) -> Array:
     from scipy.optimize import least_squares  # noqa: PLC0415 - half a second that only fitting needs
 
     lower, upper = bounds(design, measured)
-    best: tuple[float, Array] | None = None
+    best: tuple[float, Floats] | None = None
     for start in starts(design, measured):
         point = start
         for squarings in _squarings(design):
 
-            def residuals(parameters: Array, squarings: int = squarings) -> Array:
+            def residuals(parameters: Floats, squarings: int = squarings) -> Floats:
                 return log_seconds(design, parameters, squarings=squarings)[0] - measured
 
-            def slopes(parameters: Array, squarings: int = squarings) -> Array:
+            def slopes(parameters: Floats, squarings: int = squarings) -> Floats:
                 return log_seconds(design, parameters, squarings=squarings)[1]
 
             found = least_squares(
@@ -218,13 +219,13 @@ def fit_one(design: Design, measured: Array, *, noise: float) -> Array:
 
 def fit_many(
     design: Design,
-    measured: Array,
+    measured: Floats,
     *,
     noise: float,
-    start: Array,
-    weights: Array | None = None,
+    start: Floats,
+    weights: Floats | None = None,
     squarings: tuple[int, ...] | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Parameters and losses (in units of s^2) of many fits at once, by damped Gauss-Newton steps.
 
     Args: `measured` log seconds and `weights` with a row per fit, or one row for all; `start` with a row per fit,
@@ -245,7 +246,7 @@ def fit_many(
     return parameters, loss
 
 
-def fit_columns(design: Design, measured: Array, kept: Mask, noise: float) -> tuple[Array, float]:
+def fit_columns(design: Design, measured: Floats, kept: Mask, noise: float) -> tuple[Floats, float]:
     """The polished fit of some columns, -inf in the others, and its loss in units of s^2.
 
     Args: `kept`, the columns; `noise` s.
@@ -263,7 +264,7 @@ def fit_columns(design: Design, measured: Array, kept: Mask, noise: float) -> tu
     return parameters, float(loss[0])
 
 
-def find_best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
+def find_best_fits(design: Design, measured: Floats, masks: list[Mask], noise: float) -> tuple[Floats, Floats]:
     """The best fit of each set of columns over all starts, and its loss in units of s^2.
 
     Args: `masks`, the sets; `noise` s. Returns arrays with a row per set.
@@ -283,7 +284,7 @@ def find_best_fits(design: Design, measured: Array, masks: list[Mask], noise: fl
     return parameters[rows], found[rows]
 
 
-def starts(design: Design, measured: Array) -> list[Array]:
+def starts(design: Design, measured: Floats) -> list[Floats]:
     """Where fits begin: every shared term at or below the longest that it can be, serial ones at fractions of that.
 
     u_j = log(min over i of T_i / c_ij) + a for shared terms, + log b for serial ones, for each (a, b) of _STARTS.
@@ -297,7 +298,7 @@ def starts(design: Design, measured: Array) -> list[Array]:
     return [np.where(design.is_shared, longest + shared, longest + np.log(serial)) for shared, serial in _STARTS]
 
 
-def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
+def bounds(design: Design, measured: Floats) -> tuple[Floats, Floats]:
     """The range of each parameter: no term may take longer than e times the shortest time that it is part of.
 
     log(min over i of T_i / c_ij) - 14 <= u_j <= log(min over i of T_i / c_ij) + 1. A shared resource takes at least a
@@ -316,7 +317,7 @@ def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
     return longest - below, longest + _ROOM_ABOVE
 
 
-def losses(residuals: Array, weights: Array, *, noise: float) -> Array:
+def losses(residuals: Floats, weights: Floats, *, noise: float) -> Floats:
     """The loss of each row of residuals r, in units of s^2: sum of w c^2 log(1 + (r / (c s))^2).
 
     Args: `weights` w; `noise` s.
@@ -335,13 +336,13 @@ def _squarings(design: Design) -> tuple[int, ...]:
 
 def _descend(
     design: Design,
-    measured: Array,
-    weights: Array,
+    measured: Floats,
+    weights: Floats,
     noise: float,
-    parameters: Array,
-    limits: tuple[Array, Array],
+    parameters: Floats,
+    limits: tuple[Floats, Floats],
     squarings: int,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Levenberg-Marquardt on every row at once; rows that gain nothing more rest."""
     measured = np.broadcast_to(measured, (len(parameters), design.coefficients.shape[0]))
     weights = np.broadcast_to(weights, measured.shape)
@@ -371,7 +372,7 @@ def _descend(
     return parameters, loss
 
 
-def _steps(slopes: Array, residuals: Array, weights: Array, noise: float, damping: Array) -> Array:
+def _steps(slopes: Floats, residuals: Floats, weights: Floats, noise: float, damping: Floats) -> Floats:
     """The damped Gauss-Newton step of each row, no parameter by more than e^2."""
     weighted = slopes * (weights / (1 + (residuals / (_TUNING * noise)) ** 2))[..., None]
     curvature = weighted.swapaxes(-1, -2) @ slopes

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.storage.calibration.least_squares import SHARP, Array, Design, Mask, find_best_fits, log_seconds, losses
+from sizing.storage.calibration.least_squares import SHARP, Design, Mask, find_best_fits, log_seconds, losses
 from sizing.storage.calibration.term_selection import FIRST_NOISE, MIN_FREEDOM, SIGNIFICANCE, residual_noise, twins_of
 from sizing.storage.rates import Rates
 from sizing.storage.terms import Demand, Resource, once_terms, serial_terms, shared_terms
-from sizing.storage.transfer import beyond_cache_bytes
+from sizing.storage.transfer import Floats, beyond_cache_bytes
 
 FILE_SYSTEM = 0
 """The column of the file system's rate, to which contention adds."""
@@ -49,7 +49,7 @@ class FitTerm:
         """Whether the field holds a rate, of which the parameter is the inverse, or a time."""
         return self.field.endswith("per_second")
 
-    def value(self, parameters: Array) -> Array:
+    def value(self, parameters: Floats) -> Floats:
         """The field's value for log parameters u: exp(-u) of a rate, exp(u) of a time."""
         return np.exp(-parameters if self.is_rate else parameters)
 
@@ -78,7 +78,7 @@ ALL_TERMS = (
 """`TERMS`, and those that are tried only where these leave something unexplained."""
 
 
-def fitted_rates(parameters: Array) -> dict[str, Array]:
+def fitted_rates(parameters: Floats) -> dict[str, Floats]:
     """The value of every field of `Rates` for log parameters in the last axis, without those left out at -inf.
 
     Contention is a fraction of the file system's time.
@@ -108,7 +108,7 @@ def design_of(demand: Demand) -> Design:
     return Design(np.stack(columns, axis=-1).astype(np.float64), np.array([term.is_shared for term in TERMS]))
 
 
-def contention_columns(demand: Demand) -> Array:
+def contention_columns(demand: Demand) -> Floats:
     """The coefficients of contention: what each further writer, and each further node, adds to the time of a byte.
 
     c = B (n - 1) of n writers, and of n nodes.
@@ -121,7 +121,7 @@ def contention_columns(demand: Demand) -> Array:
     return np.asarray(np.asarray(demand.total_bytes)[:, None] * (units - 1.0), dtype=np.float64)
 
 
-def cache_column(demand: Demand, cache_bytes: float) -> Array:
+def cache_column(demand: Demand, cache_bytes: float) -> Floats:
     """The coefficients of the rate beyond a write-back cache of that size: the bytes that it does not take.
 
     Source: `transfer.beyond_cache_bytes`.
@@ -148,7 +148,7 @@ class LimitShape:
         return None if self.design.squarings == SHARP else float(2**self.design.squarings)
 
 
-def select_shape(demand: Demand, measured: Array, *, repetition_noise: float) -> LimitShape:
+def select_shape(demand: Demand, measured: Floats, *, repetition_noise: float) -> LimitShape:
     """The shape that the measured log seconds need, in steps from the roofline.
 
     In each step the terms are tried with every knee, with either contention and with a cache. Of the shapes whose F
@@ -188,7 +188,7 @@ class _Form:
 @dataclass(frozen=True, slots=True)
 class _ShapeFit:
     form: _Form
-    residuals: Array
+    residuals: Floats
     noise: float
 
     def loss_at(self, noise: float) -> float:
@@ -198,7 +198,7 @@ class _ShapeFit:
 class _Trials:
     """Fits of many shapes to the same data, those with the same knee side by side."""
 
-    def __init__(self, demand: Demand, measured: Array, repetition_noise: float) -> None:
+    def __init__(self, demand: Demand, measured: Floats, repetition_noise: float) -> None:
         self.demand, self.measured, self.repetition_noise = demand, measured, repetition_noise
         self.plain = design_of(demand)
         self.contentions = contention_columns(demand)
@@ -296,7 +296,7 @@ class _Trials:
         used = [place in form.contentions for place in range(_NUM_CONTENTIONS)]
         return np.array([*self.usable, *used, *(size == form.cache_bytes for size in caches)])
 
-    def _fit(self, form: _Form, residuals: Array) -> _ShapeFit:
+    def _fit(self, form: _Form, residuals: Floats) -> _ShapeFit:
         num_parameters = int(self.usable.sum()) + form.num_parameters
         return _ShapeFit(form, residuals, residual_noise(residuals, num_parameters, self.repetition_noise))
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit, WrongHere
-from sizing.storage.calibration.least_squares import Array
 from sizing.storage.calibration.uncertainty import student_quantile
 from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, shared_terms, total_seconds
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Floats, Numbers
 
 MIN_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
@@ -148,7 +147,7 @@ def _beyond(fit: DirectionFit, demand: Demand) -> Numbers:
     return farthest
 
 
-def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand]) -> tuple[Array, Array, Array]:
+def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand]) -> tuple[Floats, Floats, Floats]:
     """Median and interval ends of log seconds over the draws, which are the first axis of the rates."""
     logs = np.sort(np.log(total_seconds(rates, demands)), axis=0)
     places = np.array([0.5, INTERVAL_TAIL, 1 - INTERVAL_TAIL]) * (len(logs) - 1)

@@ -8,13 +8,13 @@ import numpy as np
 
 from sizing.storage.calibration.least_squares import (
     SHARP,
-    Array,
     Design,
     Mask,
     find_best_fits,
     fit_columns,
     log_seconds,
 )
+from sizing.storage.transfer import Floats
 
 MIN_NOISE_FRACTION = 0.01
 """Noise below which no scan is believed to be."""
@@ -49,9 +49,9 @@ class TermSelection:
     is not.
     """
 
-    parameters: Array
+    parameters: Floats
     noise: float
-    rivals: tuple[Array, ...]
+    rivals: tuple[Floats, ...]
     twins: dict[int, int]
     fixed_in_rates: str = ""
 
@@ -69,7 +69,7 @@ class TermSelection:
         return num_configurations > int(self.kept.sum())
 
 
-def select_terms(design: Design, measured: Array, *, repetition_noise: float) -> TermSelection:
+def select_terms(design: Design, measured: Floats, *, repetition_noise: float) -> TermSelection:
     """The smallest set of terms that explains the measured log seconds, by elimination from all of them.
 
     A term goes where the others explain the data as well without it, by an F test at 5 % of the robust loss. The
@@ -95,7 +95,7 @@ def select_terms(design: Design, measured: Array, *, repetition_noise: float) ->
 
 
 def _eliminate(
-    design: Design, measured: Array, usable: Mask, twins: dict[int, int], repetition_noise: float
+    design: Design, measured: Floats, usable: Mask, twins: dict[int, int], repetition_noise: float
 ) -> tuple[TermSelection, float]:
     """The terms that are left of the usable ones, and their loss."""
     noise = _noise(design, measured, usable, repetition_noise)
@@ -125,7 +125,7 @@ def _has_one_size(design: Design) -> bool:
         return bool((np.ptp(np.log(design.coefficients[:, design.is_shared]), axis=0) < _MIN_CONTRAST).any())
 
 
-def _claims_the_unseen(design: Design, measured: Array, found: TermSelection) -> bool:
+def _claims_the_unseen(design: Design, measured: Floats, found: TermSelection) -> bool:
     """Whether every rate of a fit is far above the highest that any run got, as where noise hides the bytes.
 
     With contention or a soft knee that is no sign of it: there no run gets the whole rate of anything.
@@ -164,8 +164,8 @@ def twins_of(design: Design) -> dict[int, int]:
 
 
 def _rivals(
-    design: Design, measured: Array, usable: Mask, kept: Mask, noise: float, loss: float, allowance: float
-) -> tuple[Array, ...]:
+    design: Design, measured: Floats, usable: Mask, kept: Mask, noise: float, loss: float, allowance: float
+) -> tuple[Floats, ...]:
     """The fits in which one shared term stands in for another and costs nothing."""
     left_out = usable & design.is_shared & ~kept
     exchanged = [
@@ -180,7 +180,7 @@ def _rivals(
     return tuple(parameters[i] for i in range(len(exchanged)) if found[i] - loss <= allowance)
 
 
-def _twin_rivals(design: Design, parameters: Array, twins: dict[int, int]) -> tuple[Array, ...]:
+def _twin_rivals(design: Design, parameters: Floats, twins: dict[int, int]) -> tuple[Floats, ...]:
     """The rivals in which a twin stands for a shared term."""
     rivals = []
     for twin, original in twins.items():
@@ -192,7 +192,7 @@ def _twin_rivals(design: Design, parameters: Array, twins: dict[int, int]) -> tu
     return tuple(rivals)
 
 
-def _noise(design: Design, measured: Array, usable: Mask, repetition_noise: float) -> float:
+def _noise(design: Design, measured: Floats, usable: Mask, repetition_noise: float) -> float:
     noise = FIRST_NOISE
     for _ in range(2):
         found, _ = find_best_fits(design, measured, [usable], noise)
@@ -201,7 +201,7 @@ def _noise(design: Design, measured: Array, usable: Mask, repetition_noise: floa
     return noise
 
 
-def residual_noise(residuals: Array, num_parameters: int, repetition_noise: float) -> float:
+def residual_noise(residuals: Floats, num_parameters: int, repetition_noise: float) -> float:
     """Standard deviation of the residuals, outliers drawn in, corrected for what the parameters took out of them.
 
     Args: `residuals` of log seconds; `repetition_noise`, which it is not below.

@@ -10,7 +10,6 @@ import numpy as np
 from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Axis
 from sizing.storage.calibration.least_squares import (
     SHARP,
-    Array,
     Design,
     Mask,
     fit_many,
@@ -21,7 +20,7 @@ from sizing.storage.calibration.least_squares import (
 from sizing.storage.calibration.limit_shape import FILE_SYSTEM
 from sizing.storage.calibration.term_selection import MIN_NOISE_FRACTION, TermSelection
 from sizing.storage.terms import Demand
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Floats, Numbers
 
 _MAX_LEVERAGE = 0.9
 """A configuration that alone decides a limit has leverage 1, and its residual would be divided by 0; at 0.9 it is made
@@ -38,7 +37,7 @@ _FRACTIONS = np.geomspace(1e-4, 10.0, 11)
 storage."""
 
 
-def bootstrap(design: Design, measured: Array, selection: TermSelection, *, num_draws: int, seed: int) -> Array:
+def bootstrap(design: Design, measured: Floats, selection: TermSelection, *, num_draws: int, seed: int) -> Floats:
     """Parameters refitted to resampled data, a row per draw.
 
     Residual bootstrap: predicted log seconds + residuals drawn with replacement, each first divided by
@@ -67,7 +66,7 @@ def bootstrap(design: Design, measured: Array, selection: TermSelection, *, num_
     return draws
 
 
-def predict_held_out(design: Design, measured: Array, selection: TermSelection, groups: Sequence[object]) -> Array:
+def predict_held_out(design: Design, measured: Floats, selection: TermSelection, groups: Sequence[object]) -> Floats:
     """What the fit to all other configurations predicts for each: leave-one-configuration-out.
 
     Args: `measured` log seconds; `groups`, the configuration of each, of which those of one are left out together.
@@ -111,7 +110,7 @@ def student_quantile(degrees_of_freedom: int) -> float:
     return float(stdtrit(max(degrees_of_freedom, 1), 1 - INTERVAL_TAIL))
 
 
-def interval(draws: Array) -> tuple[float, float]:
+def interval(draws: Floats) -> tuple[float, float]:
     """The interval that holds 90 % of the draws, as much left out below as above.
 
     Source: the percentile interval, Davison and Hinkley 1997, section 5.3.
@@ -123,7 +122,7 @@ def interval(draws: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _leverages(slopes: Array) -> Array:
+def _leverages(slopes: Floats) -> Floats:
     """The diagonal of the hat matrix of the linearised fit."""
     orthogonal, _ = np.linalg.qr(slopes)
     return np.asarray(np.minimum((orthogonal**2).sum(axis=1), _MAX_LEVERAGE))
@@ -138,7 +137,7 @@ class HeldOutFrontier:
 
     axis: Axis
     rows: Mask
-    log_seconds: Array
+    log_seconds: Floats
     unseen: Mask
 
 
@@ -155,7 +154,7 @@ def frontier_masks(demand: Demand) -> dict[Axis, Mask]:
 
 
 def predict_frontiers(
-    design: Design, measured: Array, selection: TermSelection, demand: Demand, groups: Sequence[object]
+    design: Design, measured: Floats, selection: TermSelection, demand: Demand, groups: Sequence[object]
 ) -> Iterator[HeldOutFrontier]:
     """Each frontier with its prediction from inside; those without which nothing could be fitted are left out.
 
@@ -195,8 +194,8 @@ def _shows(design: Design, selection: TermSelection) -> Mask:
 
 
 def max_contentions(
-    design: Design, measured: Array, selection: TermSelection, units: Array
-) -> Iterator[tuple[int, float, Array]]:
+    design: Design, measured: Floats, selection: TermSelection, units: Floats
+) -> Iterator[tuple[int, float, Floats]]:
     """For each kind of contention the max fraction that the data allow, and the other parameters with it.
 
     The fraction rises until the fit to all else is worse by the squared quantile of t, one-sided 95 %. Where the file
@@ -216,8 +215,8 @@ def max_contentions(
 
 
 def _largest(
-    design: Design, measured: Array, selection: TermSelection, more: Array, allowed: float
-) -> tuple[float, Array]:
+    design: Design, measured: Floats, selection: TermSelection, more: Floats, allowed: float
+) -> tuple[float, Floats]:
     """The max fraction whose loss is allowed, between the tried ones by interpolation of its logarithm."""
     part, kept = design.columns(selection.kept), selection.kept
     parameters, share = selection.parameters.copy(), log_seconds(design, selection.parameters)[1][:, FILE_SYSTEM]
@@ -242,12 +241,12 @@ def _largest(
     return fraction, best
 
 
-def _with(parameters: Array, kept: Mask, found: Array, reach: float) -> Array:
+def _with(parameters: Floats, kept: Mask, found: Floats, reach: float) -> Floats:
     moved = parameters.copy()
     moved[kept] = (1 - reach) * parameters[kept] + reach * found
     return moved
 
 
-def _loss(design: Design, measured: Array, parameters: Array, noise: float) -> float:
+def _loss(design: Design, measured: Floats, parameters: Floats, noise: float) -> float:
     residuals = log_seconds(design, parameters)[0] - measured
     return float(losses(residuals, np.ones(len(residuals)), noise=noise))

@@ -248,7 +248,7 @@ def broken() -> Iterator[tuple[dict[str, Any], str]]:
     yield asked(ranges={MTBF: peak}), "most_likely must lie between low and high, got '1h'"
     from_zero = {"low": 0, "high": 60, "distribution": "log-uniform"}
     yield asked(ranges={"reliability.detection_seconds": from_zero}), "low must be above 0 where it is log-uniform"
-    yield asked(ranges={MTBF: hours}, num_draws=2_000_000), "odds.num_draws must be at most 1000000"
+    yield asked(ranges={MTBF: hours}, num_draws=200_000_000), "odds.num_draws must be at most 100000000"
     yield asked(), "odds must have something that is not certain: give ranges here or in an offer, or guesses: true."
     price = question(offer("slow", ranges={"prices.1.amount": {"low": 1, "high": 2}}), odds={})
     yield price, "did you mean prices.0.amount"

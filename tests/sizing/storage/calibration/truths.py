@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.storage.calibration.least_squares import Array
 from sizing.storage.measurement import BenchmarkResult, Operation
 from sizing.storage.rates import Direction
+from sizing.storage.transfer import Floats
 from tests.sizing.storage.calibration.simulation import GB, measurement
 
 FILE_SYSTEM, NODE, WRITER, FIXED = 20e9, 8e9, 1.1e9, 0.1
@@ -70,7 +70,7 @@ def stairs(cell: Cell) -> float:
     return roofline(cell, file_system=3e9 * 2 ** np.floor(np.log(nodes * ranks + 0.5) / np.log(4)))
 
 
-def of_slow_node(cell: Cell, _: np.random.Generator, *, slow: int) -> Array:
+def of_slow_node(cell: Cell, _: np.random.Generator, *, slow: int) -> Floats:
     """Seconds of each rank where one node writes at a quarter of its rate."""
     nodes, ranks, size = cell[:3]
     rates = np.full(nodes, NODE)
@@ -79,7 +79,7 @@ def of_slow_node(cell: Cell, _: np.random.Generator, *, slow: int) -> Array:
     return np.repeat(np.maximum(alone, ranks * size / rates), ranks)
 
 
-def of_slow_target(cell: Cell, draws: np.random.Generator) -> Array:
+def of_slow_target(cell: Cell, draws: np.random.Generator) -> Floats:
     """Seconds of each rank where files lie on sixteen targets in turn, of which one writes at a quarter of its rate."""
     nodes, ranks, size, _ = cell
     place = (np.arange(nodes * ranks) + draws.integers(NUM_TARGETS)) % NUM_TARGETS
@@ -119,7 +119,7 @@ class Truth:
     cells: Sequence[Cell] = SCAN
     tail: float = 0.0
     operation: Operation = "write"
-    ranks: Callable[[Cell, np.random.Generator], Array] | None = None
+    ranks: Callable[[Cell, np.random.Generator], Floats] | None = None
     bursts: float = 1.0
 
     @property
@@ -131,7 +131,7 @@ class Truth:
         """Five: 3 % of noise between configurations, a third of it between repetitions."""
         return [float(ranks.max()) for ranks in self.rank_repetitions(cell, draws)]
 
-    def rank_repetitions(self, cell: Cell, draws: np.random.Generator) -> Array:
+    def rank_repetitions(self, cell: Cell, draws: np.random.Generator) -> Floats:
         """The seconds of each rank in each of five repetitions."""
         off = draws.normal(0, NOISE) + draws.normal(0, NOISE / 3, 5)
         late = (draws.random(5) < self.tail) * draws.exponential(1.0, 5)
