@@ -98,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         app.state.notices.start()
+        app.state.jobs.start()
         yield
         app.state.notices.close()
         await app.state.jobs.close()

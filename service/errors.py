@@ -18,7 +18,8 @@
     ├── NoPrecondition              the client does not say which state it has seen
     ├── TooManyRequests             the client asks more often than the service allows
     ├── TakesTooLong                the question needs more time or memory than the service gives to one
-    │   └── OutOfTime               it needs more time, so it may be asked as a job
+    │   ├── OutOfTime               it needs more time, so it may be asked as a job
+    │   └── ProcessEnded            something outside ended the process that computed it
     ├── Busy                        too many heavy questions wait already
     ├── NotReady                    the database is not at this version's schema, or a part is missing
     └── CannotServe                 the service cannot start as asked: address, settings or database
@@ -112,6 +113,10 @@ class TakesTooLong(InvalidInput):
 
 class OutOfTime(TakesTooLong):
     """The question needs more time than the service gives to one that is waited for."""
+
+
+class ProcessEnded(TakesTooLong):
+    """A signal ended the process that computed the question, as the kernel does where memory runs out."""
 
 
 class Busy(InvalidInput):

@@ -134,6 +134,9 @@ class Metrics:
         self.jobs_ended = Counter("ckpt_jobs_ended", "Jobs that ended, by state", ["state"], registry=self.registry)
         for state in ("done", "failed", "cancelled", "interrupted"):
             self.jobs_ended.labels(state)  # a rate is known from the first job on
+        self.jobs_taken_over = Counter(
+            "ckpt_jobs_taken_over", "Jobs that were taken from another process", registry=self.registry
+        )
         self.logins = Counter("ckpt_logins", "Logins of people, by result", ["result"], registry=self.registry)
         for result in ("done", "failed", "unavailable"):
             self.logins.labels(result)  # as above

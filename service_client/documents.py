@@ -557,7 +557,9 @@ class Job(BaseModel):
     id: UUID = Field(description="Id of the job, which nobody can guess; who has it reads and cancels the job.")
     kind: str = Field(description="Last part of the route that was asked, such as sweeps.")
     form: ReportForm = Field(description="Format of the result.")
-    state: JobState = Field(description="How far the answer is; interrupted where its process is gone.")
+    state: JobState = Field(
+        description="How far the answer is; interrupted where its process is gone and stored no question."
+    )
     created_at: datetime = Field(description="Time at which it was asked, in UTC.")
     started_at: datetime | None = Field(description="Time at which its turn came, in UTC. Null before.")
     ended_at: datetime | None = Field(description="Time at which it ended, in UTC. Null before.")

@@ -17,7 +17,10 @@ ReportForm = Literal["json", "html", "pdf", "presentation", "csv"]
 """Format of the report of a saved scenario."""
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-"""State of a question that is answered later: `interrupted` where the process that answered it is gone."""
+"""State of a question that is answered later.
+
+It is `interrupted` where the process that answered it is gone, and was of a version that stored no question.
+"""
 
 TokenScope = Literal["read", "publish-only", "publish", "write", "admin"]
 """What a token allows: `read` what is stored, `publish-only` benchmark runs, `publish` both, `write` anything and

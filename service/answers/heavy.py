@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from service.answers.progress import tell
+from service.errors import validated
 from service.reports import FORMS, ReportSubject, describe_origin, render_answer
 from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
 from sizing.config_files import ImportRequest, import_config_files
+from sizing.errors import InvalidInput
 from sizing.offer_tables import OfferTableRequest, answer_offer_table
 from sizing.present import rendering
 from sizing.present.document import Document, as_file
@@ -35,7 +38,34 @@ COMPUTER: ContextVar[Computer] = ContextVar("computer", default=compute_here)
 """Who computes the chunks of questions that have some."""
 
 
-def question_in(form: ReportForm, entry: QuestionEntry[Any, Any], request: BaseModel) -> bytes:
+class HeavyKind(NamedTuple):
+    """What questions of a route ask with, and what answers them in a form. Processes may send it to each other."""
+
+    request: type[BaseModel]
+    answer: Callable[[ReportForm, Any], bytes]
+
+    def answer_json(self, form: ReportForm, request: str) -> bytes:
+        """Answer a request that is JSON, as jobs keep it. Raises InvalidInput as the answer does."""
+        model = self.request
+        return self.answer(form, validated(model, lambda: model.model_validate_json(request)))
+
+
+def heavy_kind(path: str) -> HeavyKind:
+    """Return the kind of the questions of `POST /v1/<path>`. Raises InvalidInput for a path of another version."""
+    if path in _OTHER_KINDS:
+        return _OTHER_KINDS[path]
+    for entry in QUESTIONS.values():
+        if entry.question.route.path == path:
+            return HeavyKind(entry.question.request, functools.partial(question_in, entry))
+    raise InvalidInput.of("the job", "must be of a kind that this version knows", value=path, remedy="ask it again")
+
+
+def request_json(request: BaseModel) -> str:
+    """Return the JSON of a request: parsed again it is the same, in what was given and in what was left out."""
+    return request.model_dump_json(exclude_unset=True)
+
+
+def question_in(entry: QuestionEntry[Any, Any], form: ReportForm, request: BaseModel) -> bytes:
     """Answer a request of a question in one of its forms. Its document gets sliders where the question has some."""
     question = entry.question
     answer = question.answer_request(request, tell, COMPUTER.get())
@@ -43,6 +73,18 @@ def question_in(form: ReportForm, entry: QuestionEntry[Any, Any], request: BaseM
     if scenario is None:
         return render_answer(form, answer)
     return render_answer(form, _with(answer, lambda: {"sliders": list_sliders(scenario)}))
+
+
+class GivenScenario(BaseModel):
+    """A scenario whose stored calibration is in it, and the document as it was given, which its answer shows."""
+
+    scenario: Scenario
+    document: dict[str, Any]
+
+
+def given_sizing_in(form: ReportForm, given: GivenScenario) -> bytes:
+    """Answer a scenario that was sent, in one of the report forms."""
+    return sizing_in(form, ReportSubject(given.document), given.scenario)
 
 
 def sizing_in(form: ReportForm, subject: ReportSubject, scenario: Scenario) -> bytes:
@@ -84,14 +126,23 @@ def inspection_in(form: ReportForm, file: SentFile) -> bytes:
     return render_answer(form, answer)
 
 
-def import_json(request: ImportRequest) -> bytes:
-    """Read config files as a scenario, and return the JSON of the ImportReport."""
+def import_in(_: ReportForm, request: ImportRequest) -> bytes:
+    """Read config files as a scenario, and return the ImportReport in its one form, JSON."""
     return import_config_files(request).model_dump_json().encode()
 
 
-def offer_table_json(request: OfferTableRequest) -> bytes:
-    """Read or write a table of offers, and return the JSON of the OfferTable."""
+def offer_table_in(_: ReportForm, request: OfferTableRequest) -> bytes:
+    """Read or write a table of offers, and return the OfferTable in its one form, JSON."""
     return answer_offer_table(request).model_dump_json().encode()
+
+
+_OTHER_KINDS = {
+    ANSWER.question.route.path: HeavyKind(GivenScenario, given_sizing_in),
+    "imports": HeavyKind(ImportRequest, import_in),
+    "inspections": HeavyKind(SentFile, inspection_in),
+    "offer-tables": HeavyKind(OfferTableRequest, offer_table_in),
+}
+"""By the paths of their routes, the questions that are answered otherwise than those of the registry."""
 
 
 class CalibrationFit(BaseModel):

@@ -6,16 +6,17 @@ it takes, or by its progress will take, longer than the service lets anyone wait
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.client import client_of
 from service.access.scopes import asker_of
+from service.answers.heavy import heavy_kind, request_json
 from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
 from service.compute.pool import ClientCompute, Compute
 from service.database.jobs import NewJob
@@ -65,24 +66,30 @@ class Asking:
     request: Request
     is_job: bool
 
-    async def answer(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
-        """Answer with a function of `service.answers.heavy` in a report form, or with the Location of a new job.
+    @property
+    def kind(self) -> str:
+        """Last part of the route's path, which says what is asked."""
+        return str(self.request.scope["route"].path.rpartition("/")[2])
+
+    async def answer(self, form: ReportForm, question: BaseModel) -> Response:
+        """Answer the request of a `HeavyKind` in a report form, or with the Location of a new job.
 
         Raises as `ClientCompute.run`.
         """
         if self.is_job:
-            return await self.accept_job(form, function, *arguments)
+            return await self.accept_job(form, question)
         try:
-            return report_response(form, await self.compute.run(function, *arguments, may_be_job=True))
+            answer = heavy_kind(self.kind).answer
+            return report_response(form, await self.compute.run(answer, form, question, may_be_job=True))
         except OutOfTime:
-            return await self.accept_job(form, function, *arguments)
+            return await self.accept_job(form, question)
 
-    async def accept_job(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
+    async def accept_job(self, form: ReportForm, question: BaseModel) -> Response:
         """Accept the question as a job and answer with its Location. Raises Busy where too many of the client wait."""
-        kind = self.request.scope["route"].path.rpartition("/")[2]
         asker = await run_in_threadpool(asker_of, self.request)
-        new = NewJob(kind, form, asker.token_id if asker else None)
-        row = await self.jobs.submit(client_of(self.request.scope), new, function, *arguments)
+        stored = await run_in_threadpool(request_json, question)
+        new = NewJob(self.kind, form, stored, asker.token_id if asker else None)
+        row = await self.jobs.submit(client_of(self.request.scope), new)
         headers = {"Location": f"{PATH}/{row.id}", "Retry-After": RETRY_AFTER, "Vary": "Accept, Prefer"}
         if self.is_job:
             headers["Preference-Applied"] = RESPOND_ASYNC

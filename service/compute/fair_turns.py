@@ -47,6 +47,11 @@ class FairTurns:
             finally:
                 await asyncio.sleep(0)
 
+    @property
+    def has_free_turn(self) -> bool:
+        """Whether a turn would come at once; then nobody waits for one."""
+        return self._num_held < self._num_turns
+
     def require_room(self, client: str) -> None:
         """Raise Busy where a turn of a client would be refused at once."""
         if self._num_asked >= self._max_asked:
@@ -61,7 +66,7 @@ class FairTurns:
             pushed_out = self._longest_to_give_way(client).pop()
             if not pushed_out.done():
                 pushed_out.set_exception(busy())
-        if self._num_held < self._num_turns:  # then nobody waits
+        if self.has_free_turn:
             self._num_held += 1
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()

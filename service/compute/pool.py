@@ -17,6 +17,7 @@ from fastapi import Depends, Request
 from service.access.client import client_of
 from service.answers.progress import ProgressListener, ignore_progress
 from service.compute.fair_turns import FairTurns
+from service.compute.parts import PartsInDatabase
 from service.compute.worker import SMALLER_QUESTIONS, ComputeLimits, ComputeWorker
 from service.http.connected import while_connected
 from service.settings import Settings
@@ -50,15 +51,18 @@ class ComputeProcesses:
         function: Callable[..., bytes],
         *arguments: object,
         progress: ProgressListener = ignore_progress,
+        parts: PartsInDatabase | None = None,
         num_waiting: Callable[[], int] = int,
     ) -> bytes:
         """Run a function in one of the processes; `progress` is called in a thread with the fraction that is done.
+
+        Args: `parts`, which a job keeps and asks for.
 
         A question that has had its turn ends with OutOfTime for one of the others of `num_waiting`, by default none.
         Who cancels ends the question. Raises as `ComputePool.run`.
         """
         worker = self._idle.pop()
-        ask = functools.partial(worker.ask, function, arguments, progress=progress)
+        ask = functools.partial(worker.ask, function, arguments, progress=progress, parts=parts)
         answer = asyncio.ensure_future(to_thread.run_sync(ask, limiter=self._threads))
         gives_way = False
         try:

@@ -6,26 +6,32 @@ import errno
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
-from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
 from executors.dask import DaskWorkers
 from executors.window import ChunkLimits
 from executors.worker import end_with_parent, limit_memory
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
-from service.errors import OutOfTime, TakesTooLong, busy
+from service.compute.parts import PartMessage, PartsInDatabase, PartsOfServer
+from service.errors import OutOfTime, ProcessEnded, TakesTooLong, busy
 from service.settings import variable_of
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
+from sizing.questions.chunks import ItemRange, compute_here, compute_what_is_missing
 from sizing.units import binary_bytes_text
+
+if TYPE_CHECKING:
+    from service.answers.heavy import HeavyKind
+    from service_client.terms import ReportForm
 
 SECONDS_TO_START = 60.0
 """The first one waits until all that answers take is loaded: seconds; on a machine that swaps, far longer."""
@@ -83,6 +89,7 @@ class ComputeWorker:
         self._is_given_up = False
         self._gives_way_after: float | None = None
         self._asked_at: float | None = None
+        self._parts: PartsInDatabase | None = None
 
     @property
     def seconds_asked(self) -> float:
@@ -95,13 +102,16 @@ class ComputeWorker:
         arguments: tuple[object, ...],
         *,
         progress: ProgressListener = ignore_progress,
+        parts: PartsInDatabase | None = None,
     ) -> bytes:
         """Run a function in the process and return its result; `progress` is called with the fraction that is done.
+
+        Args: `parts`, which a job keeps and asks for.
 
         A question that finds too little memory in a process that has answered others is asked once more, in a new
         process: what is kept of the others takes memory too.
         """
-        self._is_given_up, self._gives_way_after = False, None
+        self._is_given_up, self._gives_way_after, self._parts = False, None, parts
         try:
             try:
                 answer, refusal, failure = self._send((function, arguments), progress)
@@ -136,9 +146,12 @@ class ComputeWorker:
             message = connection.recv()
             if message == _GAVE_WAY:
                 raise self._no_turn_left()
-            if not isinstance(message, float):
+            if isinstance(message, float):
+                progress(message)
+            elif not isinstance(message, PartMessage):
                 return cast("Outcome", message)
-            progress(message)
+            elif self._parts is not None:
+                self._parts.hear(message, connection)
         self.stop()
         rule = f"takes longer than {self._max_seconds:g} seconds"
         raise OutOfTime.of("the question", rule, value=None, remedy=self._when_too_slow)
@@ -196,12 +209,15 @@ class ComputeWorker:
         if self._gives_way_after is not None:
             return self._no_turn_left()
         if code == _OUT_OF_MEMORY:
-            return _NoMemoryBesideOthers() if has_answered else _too_much(f"needs more than {memory} of memory")
+            rule = f"needs more than {memory} of memory"
+            refusal = TakesTooLong.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)
+            return _NoMemoryBesideOthers() if has_answered else refusal
         if code is None or code >= 0:
             return RuntimeError(f"a process for heavy questions ended with exit code {code}")
         name = signal.Signals(-code).name
         _log.error("A process for heavy questions was ended by %s.", name)
-        return _too_much(f"was not answered: its process (max memory {memory}) was ended by {name}")
+        rule = f"was not answered: its process (max memory {memory}) was ended by {name}"
+        return ProcessEnded.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)
 
     def _start(self) -> Connection[Any, Any]:
         """Start the process where it does not run, and return the connection to it. Raises Busy where it takes long."""
@@ -252,6 +268,7 @@ def _compute(connection: Connection[Any, Any], folder: str, max_bytes: int, max_
     with loading():
         from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
 
+    _SERVER.set(connection)
     connection.send("ready")
     while True:
         try:
@@ -261,18 +278,28 @@ def _compute(connection: Connection[Any, Any], folder: str, max_bytes: int, max_
         connection.send(_answer(function, arguments, ProgressWatch(connection.send, max_seconds=max_estimate)))
 
 
-def answer_pickled(question: bytes, scheduler: str, limits: ChunkLimits) -> bytes:
-    """Answer a pickled function with its arguments, which take more memory where they are not pickled.
+_SERVER: ContextVar[Connection[Any, Any]] = ContextVar("server")
+"""The server of this process."""
 
-    Its chunks are computed by workers of a Dask scheduler where one is named.
+
+class JobQuestion(NamedTuple):
+    """The question of a job: the kind that it is of, the form of its answer, and its request as JSON."""
+
+    kind: HeavyKind
+    form: ReportForm
+    request: str
+
+
+def answer_job(question: JobQuestion, kept: Collection[ItemRange], scheduler: str, limits: ChunkLimits) -> bytes:
+    """Answer the question of a job, of which parts may be kept. Nothing that comes from the database is run.
+
+    What is missing is computed by workers of a Dask scheduler where one is named.
     """
-    if scheduler:
-        from service.answers.heavy import COMPUTER  # noqa: PLC0415 - which the process has loaded
+    from service.answers.heavy import COMPUTER  # noqa: PLC0415 - which the process has loaded
 
-        COMPUTER.set(DaskWorkers(scheduler, limits, field=variable_of("dask")).compute)
-    function, arguments = pickle.loads(question)  # noqa: S301  of the server itself, as all that the process is sent
-    answer: bytes = function(*arguments)
-    return answer
+    computer = DaskWorkers(scheduler, limits, field=variable_of("dask")).compute if scheduler else compute_here
+    COMPUTER.set(compute_what_is_missing(PartsOfServer(_SERVER.get(), kept), computer))
+    return question.kind.answer_json(question.form, question.request)
 
 
 def _answer(function: Callable[..., bytes], arguments: tuple[object, ...], watch: ProgressWatch) -> Outcome | str:
@@ -297,7 +324,3 @@ def _call(function: Callable[..., bytes], arguments: tuple[object, ...]) -> Outc
         raise SystemExit(_OUT_OF_MEMORY) from None  # nothing that is left can be relied on
     except Exception:  # noqa: BLE001 - the server logs it and answers 500
         return b"", None, traceback.format_exc()
-
-
-def _too_much(rule: str) -> InvalidInput:
-    return TakesTooLong.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)

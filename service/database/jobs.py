@@ -1,7 +1,8 @@
-"""Jobs in the database: their state and, for a while, their results. Any worker answers for all of them.
+"""Jobs in the database: their questions, their state and, for a while, their results. Any process tells of all of them.
 
-The worker that answers a job says so every few seconds (`heartbeat_at`). Where it no longer does, it is gone, and
-whichever worker looks next says that the job was interrupted.
+The server process that has a job, its owner, says so every few seconds (`heartbeat_at`). Where it no longer does, or
+has given the job back, another one takes it. What an owner writes counts only while the job is its own, so that one
+that was stopped for a while and goes on changes nothing.
 """
 
 from __future__ import annotations
@@ -9,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import CursorResult, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from service.database.audit import Actor
 from service.database.connection import Database
-from service.database.tables import JobResultRow, JobRow, now
-from service.errors import NotFound
+from service.database.tables import JobPartRow, JobQuestionRow, JobResultRow, JobRow, now
+from service.errors import NotFound, TakesTooLong
 from service_client.terms import JobState, ReportForm
 from sizing import __version__
 from sizing.errors import InvalidInput, Problem
+from sizing.questions.chunks import ItemRange
 
 KEPT = timedelta(days=1)
 """Time for which a job is kept after its end: who asked comes back on the same day."""
@@ -32,12 +34,27 @@ MAX_RESULT_BYTES = 64 * 1024**2
 """Max bytes of one result, so that it does not drive out all others."""
 HEARTBEAT_MISSED = timedelta(seconds=30)
 """Age of a missed heartbeat: longer than a worker waits for a locked database, and many times the usual interval."""
+SHARED_AFTER = timedelta(seconds=3)
+"""Time for which a job waits for its turn in one process before others may take it."""
+MAX_PART_BYTES = 16 * 1024**2
+MAX_PARTS_BYTES = 256 * 1024**2
+"""Max bytes of one part that is kept, and of all of a job. Others are computed again: most have less than 1 MB."""
+MAX_ATTEMPTS = 3
+"""Attempts that may end with the process: a question that takes its process with it ends no further one."""
 
+_MAX_TRIES_TO_TAKE = 8
+"""Oldest jobs that are tried one after the other, as another process may be faster."""
 NONE_TOLD: Mapping[UUID, float] = {}
 """The progress of jobs of which none tells any."""
 
 _ACTIVE: tuple[JobState, ...] = ("queued", "running")
 _INTERRUPTED = Problem("the job", "was interrupted, as the process that answered it has ended", "", "ask it again")
+COSTS_PROCESSES = TakesTooLong.of(
+    "the job",
+    f"was begun {MAX_ATTEMPTS} times, and each time its process ended before it had an answer",
+    value=None,
+    remedy="split the question into smaller ones, or see the log of the service for the cause",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +63,32 @@ class NewJob:
 
     kind: str
     form: ReportForm
+    question: str
+    """JSON of its request."""
     token_id: int | None = None
     """Id of the token of who asks; None where that is not known."""
 
 
-def add_job(database: Database, new: NewJob, *, max_seconds: float) -> JobRow:
-    """Add a queued job, and delete jobs that are too old or too many (see KEPT and the limits after it)."""
+class Owner(NamedTuple):
+    """A server process that has jobs, and the versions on which the bits of their parts depend."""
+
+    id: UUID
+    versions: str
+
+
+class TakenJob(NamedTuple):
+    """A job that its owner computes."""
+
+    id: UUID
+    kind: str
+    form: ReportForm
+    question: str
+    parts: dict[ItemRange, int]
+    """The chunks whose parts are there, with the bytes of each."""
+
+
+def add_job(database: Database, new: NewJob, owner: UUID, *, max_seconds: float) -> JobRow:
+    """Add a queued job of an owner, and delete jobs that are too old or too many (see KEPT and the limits after it)."""
     moment = now()
     row = JobRow(
         id=uuid4(),  # none of its 122 random bits can be guessed from a time, as in others' ids
@@ -62,23 +99,21 @@ def add_job(database: Database, new: NewJob, *, max_seconds: float) -> JobRow:
         code_version=__version__,
         created_at=moment,
         heartbeat_at=moment,
+        owner=owner,
+        attempts=0,
         max_seconds=max_seconds,
     )
     with database.writing() as session:
-        _interrupt_abandoned(session)
         _forget(session)
         session.add(row)
+        session.flush()
+        session.add(JobQuestionRow(job_id=row.id, question=new.question))
     return row
 
 
 def job_of_id(database: Database, job_id: UUID) -> JobRow:
     """Return a job by its id. Raises NotFound."""
     with database.reading() as session:
-        row = _require_kept(session.get(JobRow, job_id), job_id)
-    if not _is_abandoned(row):
-        return row
-    with database.writing() as session:
-        _interrupt_abandoned(session)
         return _require_kept(session.get(JobRow, job_id), job_id)
 
 
@@ -87,13 +122,14 @@ def list_jobs(database: Database, by: Actor, *, limit: int, before: UUID | None)
 
     Raises NotFound where that one is not kept any more.
     """
+    order = tuple_(JobRow.created_at, JobRow.id)
+    is_kept = JobRow.ended_at.is_(None) | (JobRow.ended_at >= now() - KEPT)
     with database.reading() as session:
-        rows = _list_of_token(session, by, limit, before)
-    if not any(map(_is_abandoned, rows)):
-        return rows
-    with database.writing() as session:
-        _interrupt_abandoned(session)
-        return _list_of_token(session, by, limit, before)
+        query = select(JobRow).where(JobRow.token_id == by.token_in(session).id, is_kept)
+        if before is not None:
+            last = _require_kept(session.get(JobRow, before), before)
+            query = query.where(order < (last.created_at, last.id))
+        return session.scalars(query.order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)).all()
 
 
 def result_of(database: Database, job_id: UUID) -> bytes:
@@ -105,17 +141,85 @@ def result_of(database: Database, job_id: UUID) -> bytes:
     return row.content
 
 
-def begin_job(database: Database, job_id: UUID) -> bool:
-    """Mark a job as running; False where it has been cancelled meanwhile."""
+def begin_job(database: Database, job_id: UUID, owner: Owner) -> TakenJob | None:
+    """Begin a job that its owner has, or begin it again after its process has ended; None where it has it no longer.
+
+    Raises TakesTooLong where too many processes have ended with it.
+    """
     with database.writing() as session:
-        return _change(session, [job_id], state="running", started_at=now(), heartbeat_at=now()) == 1
+        is_own = and_(JobRow.id == job_id, JobRow.owner == owner.id)
+        if session.scalar(select(JobRow.attempts).where(is_own)) == MAX_ATTEMPTS:
+            raise COSTS_PROCESSES
+        return _take(session, job_id, is_own, owner)
 
 
-def finish_job(database: Database, job_id: UUID, content: bytes) -> bool:
-    """Store the result of a job; False where it has been cancelled meanwhile."""
+def take_over(database: Database, owner: Owner, *, beside: Collection[UUID] = ()) -> TakenJob | None:
+    """Take and begin the oldest job that nobody computes and that is none of those `beside`; None where there is none.
+
+    That is one whose owner is gone or has given it back, and one that has waited for its turn elsewhere for a while.
+    """
+    is_free = and_(_is_free(), JobRow.attempts < MAX_ATTEMPTS, JobRow.id.not_in(beside))
+    oldest = select(JobRow.id).where(JobRow.state.in_(_ACTIVE), is_free).order_by(JobRow.created_at, JobRow.id)
+    with database.reading() as session:
+        job_ids = session.scalars(oldest.limit(_MAX_TRIES_TO_TAKE)).all()
+    for job_id in job_ids:
+        with database.writing() as session:
+            taken = _take(session, job_id, and_(JobRow.id == job_id, is_free), owner)
+        if taken is not None:
+            return taken
+    return None
+
+
+def end_lost(database: Database, *, code: str) -> dict[JobState, int]:
+    """End the jobs that nobody can go on with, and count them by what they become.
+
+    Args: `code`, of the error of jobs that lost their process too often. Those of a version that stored no question are
+    interrupted.
+    """
+    is_lost = JobRow.heartbeat_at < now() - HEARTBEAT_MISSED
+    too_often = and_(is_lost, JobRow.attempts >= MAX_ATTEMPTS)
+    unknown = and_(is_lost, JobRow.id.not_in(select(JobQuestionRow.job_id)))
+    with database.reading() as session:
+        if session.scalar(select(JobRow.id).where(JobRow.state.in_(_ACTIVE), or_(too_often, unknown)).limit(1)) is None:
+            return {}
+    failed, interrupted = _end_with(code, COSTS_PROCESSES.problems), _end_with("interrupted", [_INTERRUPTED])
+    with database.writing() as session:
+        return {
+            "failed": _end(session, too_often, state="failed", **failed),
+            "interrupted": _end(session, unknown, state="interrupted", **interrupted),
+        }
+
+
+def give_back(database: Database, owner: UUID) -> int:
+    """Give back the jobs of an owner that stops, for anyone to take at once, and count them. It costs no attempt."""
+    with database.writing() as session:
+        began = case((JobRow.state == "running", 1), else_=0)
+        values = {"state": "queued", "owner": None, "attempts": JobRow.attempts - began, "heartbeat_at": now()}
+        return _update(session, JobRow.owner == owner, **values, started_at=None)
+
+
+def find_part(database: Database, job_id: UUID, chunk: ItemRange) -> bytes | None:
+    """Find the part of a chunk of a job; None where it is not there."""
+    with database.reading() as session:
+        row = session.get(JobPartRow, (job_id, chunk.start))
+        return row.content if row and row.stop == chunk.stop else None
+
+
+def store_part(database: Database, job_id: UUID, owner: Owner, chunk: ItemRange, content: bytes) -> bool:
+    """Store the part of a chunk, once; False where the owner has the job no longer."""
+    is_own = select(JobRow.id).where(JobRow.id == job_id, JobRow.owner == owner.id, JobRow.state.in_(_ACTIVE))
+    with database.writing() as session:
+        if session.scalar(is_own.with_for_update()) is None:  # who takes the job meanwhile waits for this
+            return False
+        session.merge(JobPartRow(job_id=job_id, **chunk._asdict(), versions=owner.versions, content=content))
+    return True
+
+
+def finish_job(database: Database, job_id: UUID, owner: UUID, content: bytes) -> bool:
+    """Store the result of a job; False where its owner has it no longer."""
     with database.writing() as session:
         end = {"state": "done", "ended_at": now(), "result_bytes": len(content), "progress_fraction": 1.0}
-        is_done = _change(session, [job_id], **end) == 1
+        is_done = _end(session, and_(JobRow.id == job_id, JobRow.owner == owner), **end) == 1
         if is_done:
             session.add(JobResultRow(job_id=job_id, content=content))
             session.flush()
@@ -123,34 +227,33 @@ def finish_job(database: Database, job_id: UUID, content: bytes) -> bool:
     return is_done
 
 
-def fail_job(database: Database, job_id: UUID, code: str, problems: Collection[Problem]) -> bool:
-    """Store why a job has no result; False where it has been cancelled meanwhile."""
+def fail_job(database: Database, job_id: UUID, owner: UUID, code: str, problems: Collection[Problem]) -> bool:
+    """Store why a job has no result; False where its owner has it no longer."""
     with database.writing() as session:
-        return _change(session, [job_id], state="failed", **_end_with(code, problems)) == 1
+        is_own = and_(JobRow.id == job_id, JobRow.owner == owner)
+        return _end(session, is_own, state="failed", **_end_with(code, problems)) == 1
 
 
-def beat(database: Database, job_ids: Collection[UUID], progress: Mapping[UUID, float] = NONE_TOLD) -> set[UUID]:
-    """Store a heartbeat for jobs, and return those that are still active: others may have been cancelled.
+def beat(
+    database: Database, owner: UUID, job_ids: Collection[UUID], progress: Mapping[UUID, float] = NONE_TOLD
+) -> set[UUID]:
+    """Store a heartbeat for jobs of an owner, and return those that it still has.
 
     Args: `progress`, the fraction that is done of those whose questions tell it.
     """
     with database.writing() as session:
-        _change(session, job_ids, heartbeat_at=now())
+        is_own = JobRow.owner == owner
+        _update(session, and_(JobRow.id.in_(job_ids), is_own), heartbeat_at=now())
         for job_id, fraction in progress.items():
-            _change(session, [job_id], progress_fraction=fraction)
-        return set(session.scalars(select(JobRow.id).where(JobRow.id.in_(job_ids), JobRow.state.in_(_ACTIVE))))
-
-
-def interrupt_jobs(database: Database, job_ids: Collection[UUID]) -> int:
-    """Mark jobs as interrupted, as their worker stops, and count those that were active."""
-    with database.writing() as session:
-        return _change(session, job_ids, state="interrupted", **_end_with("interrupted", [_INTERRUPTED]))
+            _update(session, and_(JobRow.id == job_id, is_own), progress_fraction=fraction)
+        kept = select(JobRow.id).where(JobRow.id.in_(job_ids), is_own, JobRow.state.in_(_ACTIVE))
+        return set(session.scalars(kept))
 
 
 def cancel_job(database: Database, job_id: UUID) -> bool:
     """Cancel an active job and return True, or forget an ended one and return False. Raises NotFound."""
     with database.writing() as session:
-        if _change(session, [job_id], state="cancelled", ended_at=now()):
+        if _end(session, JobRow.id == job_id, state="cancelled", ended_at=now()):
             return True
         _require_kept(session.get(JobRow, job_id), job_id)
         _delete(session, [job_id])
@@ -175,30 +278,38 @@ def _end_with(code: str, problems: Collection[Problem]) -> dict[str, Any]:
     return {"ended_at": now(), "problem_code": code, "problems": rows}
 
 
-def _change(session: Session, job_ids: Collection[UUID], **values: object) -> int:
-    """Set values of those of the jobs that have not ended, and count them."""
-    return _update(session, JobRow.id.in_(job_ids), **values)
+def _is_free() -> ColumnElement[bool]:
+    """Return the condition of an active job that another process may take."""
+    moment = now()
+    waits = and_(
+        JobRow.state == "queued", JobRow.created_at < moment - SHARED_AFTER, JobRow.code_version == __version__
+    )
+    has_question = JobRow.id.in_(select(JobQuestionRow.job_id))
+    return and_(has_question, or_(JobRow.owner.is_(None), JobRow.heartbeat_at < moment - HEARTBEAT_MISSED, waits))
 
 
-def _list_of_token(session: Session, by: Actor, limit: int, before: UUID | None) -> Sequence[JobRow]:
-    order = tuple_(JobRow.created_at, JobRow.id)
-    is_kept = JobRow.ended_at.is_(None) | (JobRow.ended_at >= now() - KEPT)
-    query = select(JobRow).where(JobRow.token_id == by.token_in(session).id, is_kept)
-    if before is not None:
-        last = _require_kept(session.get(JobRow, before), before)
-        query = query.where(order < (last.created_at, last.id))
-    return session.scalars(query.order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)).all()
+def _take(session: Session, job_id: UUID, which: ColumnElement[bool], owner: Owner) -> TakenJob | None:
+    """Begin a job for an owner where a condition still holds: of several who try, this statement lets one."""
+    values = {"state": "running", "owner": owner.id, "attempts": JobRow.attempts + 1, "code_version": __version__}
+    moment = now()
+    if not _update(session, which, **values, started_at=moment, heartbeat_at=moment, progress_fraction=None):
+        return None
+    row = session.get_one(JobRow, job_id)
+    of_job = JobPartRow.job_id == job_id
+    session.execute(delete(JobPartRow).where(of_job, JobPartRow.versions != owner.versions))
+    found = session.execute(select(JobPartRow.start, JobPartRow.stop, func.length(JobPartRow.content)).where(of_job))
+    parts = {ItemRange(start, stop): num_bytes for start, stop, num_bytes in found}
+    return TakenJob(job_id, row.kind, row.form, session.get_one(JobQuestionRow, job_id).question, parts)
 
 
-def _is_abandoned(row: JobRow) -> bool:
-    """Tell whether the worker of a job is gone."""
-    return row.state in _ACTIVE and row.heartbeat_at < now() - HEARTBEAT_MISSED
-
-
-def _interrupt_abandoned(session: Session) -> None:
-    """Mark the jobs whose worker is gone as interrupted."""
-    end = _end_with("interrupted", [_INTERRUPTED])
-    _update(session, JobRow.heartbeat_at < now() - HEARTBEAT_MISSED, state="interrupted", **end)
+def _end(session: Session, which: ColumnElement[bool], **values: object) -> int:
+    """End those of some jobs that have not ended, delete their questions and parts, and count them."""
+    num_ended = _update(session, which, **values)
+    if num_ended:
+        ended = select(JobRow.id).where(JobRow.state.not_in(_ACTIVE))
+        session.execute(delete(JobQuestionRow).where(JobQuestionRow.job_id.in_(ended)))
+        session.execute(delete(JobPartRow).where(JobPartRow.job_id.in_(ended)))
+    return num_ended
 
 
 def _update(session: Session, which: Any, **values: object) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     DateTime,
     Dialect,
     Double,
@@ -337,7 +338,7 @@ class CalibrationRunRow(Base):
 
 
 class JobRow(Base):
-    """Question that is answered later. Only the worker that answers it knows the question."""
+    """Question that is answered later, by whichever process has taken it."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -354,7 +355,11 @@ class JobRow(Base):
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     heartbeat_at: Mapped[datetime]
-    """When the worker that answers it last said so."""
+    """When the process that has it last said so."""
+    owner: Mapped[uuid.UUID | None]
+    """Id of the server process that has it; None while nobody has, and of a version before."""
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    """How often computing it began, less the times that it was given back."""
     max_seconds: Mapped[float] = mapped_column(Double)
     problem_code: Mapped[str | None] = mapped_column(String(50))
     problems: Mapped[list[list[str]] | None] = mapped_column(JSON(none_as_null=True))
@@ -385,6 +390,29 @@ class JobRow(Base):
     def refused_for(self) -> list[Problem]:
         """Problems of a job that failed or was interrupted."""
         return [Problem(*parts) for parts in self.problems or ()]
+
+
+class JobQuestionRow(Base):
+    """Question of a job that has not ended, as JSON: who can write it here can ask, and run no code."""
+
+    __tablename__ = "job_questions"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    question: Mapped[str] = mapped_column(Text)
+
+
+class JobPartRow(Base):
+    """Part of the answer to a job that has not ended: of the chunk of its items `start` to before `stop`."""
+
+    __tablename__ = "job_parts"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    stop: Mapped[int] = mapped_column(BigInteger)
+    versions: Mapped[str] = mapped_column(String(200))
+    """Versions on which its bits depend: of the code, with a digest of it, and of libraries."""
+    content: Mapped[bytes]
+    """JSON."""
 
 
 class JobResultRow(Base):

@@ -1,4 +1,4 @@
-"""What the files of existing checkpoints tell. Nothing is stored."""
+"""What the files of existing checkpoints tell. Nothing is stored beyond a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Header
 from starlette.responses import Response
 
-from service.answers import heavy
 from service.compute.asking import ACCEPTED, NowOrAsJob
 from service.errors import explained
 from service.http.problems import responses
@@ -42,4 +41,4 @@ async def create_inspection(
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
     form = choose_form(accept, among=PAGES)
-    return await asking.answer(form, heavy.inspection_in, form, file)
+    return await asking.answer(form, file)

@@ -1,4 +1,4 @@
-"""Config files of a training, as the scenario that they describe. Nothing of them is stored or logged."""
+"""Config files of a training, as the scenario that they describe. Nothing of them is logged, or stored beyond a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 from starlette.responses import Response
 
-from service.answers import heavy
 from service.compute.asking import ACCEPTED, NowOrAsJob
 from service.errors import explained
 from service.http.problems import responses
@@ -36,4 +35,4 @@ async def create_import(
 
     Scripts are parsed and never run. Values of settings that did not become a field are left out of the answer.
     """
-    return await asking.answer("json", heavy.import_json, request)
+    return await asking.answer("json", request)

@@ -1,4 +1,4 @@
-"""Offers as tables of spreadsheets, read and written. Nothing of them is stored."""
+"""Offers as tables of spreadsheets, read and written. Nothing is stored beyond a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 from starlette.responses import Response
 
-from service.answers import heavy
 from service.compute.asking import ACCEPTED, NowOrAsJob
 from service.errors import explained
 from service.http.problems import responses
@@ -32,4 +31,4 @@ async def create_offer_table(
     asking: NowOrAsJob,
 ) -> Response:
     """The offers of a table, or offers that are sent, as a decision takes them and as CSV and xlsx."""
-    return await asking.answer("json", heavy.offer_table_json, request)
+    return await asking.answer("json", request)

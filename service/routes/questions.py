@@ -1,4 +1,4 @@
-"""Questions of the registry over HTTP: a request in, its answer out, now or as a job. Nothing is stored."""
+"""Questions of the registry over HTTP: a request in, its answer out, now or as a job that stores it until it ends."""
 
 # Annotations are evaluated where they stand, as the type of a request is known only when a route is made.
 
@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase
-from service.answers import heavy
 from service.answers.calibrated import with_calibrations
+from service.answers.heavy import GivenScenario
 from service.compute.asking import ACCEPTED, Asking, NowOrAsJob
 from service.compute.sizings import AnyCost, Sizings
 from service.errors import OutOfTime, explained
@@ -72,7 +72,7 @@ def _endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:
         calibrated = await run_in_threadpool(with_calibrations, database, request, question.may_name_calibrations)
         if asking.is_job:
             await _refuse_now(entry, asking, request, calibrated)
-        return await asking.answer(form, heavy.question_in, form, entry, calibrated)
+        return await asking.answer(form, calibrated)
 
     return ask
 
@@ -104,7 +104,8 @@ def _quick_endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:
         form, subject = choose_form(accept), ReportSubject(request.document)
 
         async def accept_job() -> Response:
-            return await asking.accept_job(form, heavy.sizing_in, form, subject, await sizings.calibrate(scenario))
+            calibrated = await sizings.calibrate(scenario)
+            return await asking.accept_job(form, GivenScenario(scenario=calibrated, document=request.document))
 
         if asking.is_job:
             await sizings.has_quick_answer(request, scenario)  # or a refusal, for which nobody waits

@@ -6,9 +6,9 @@ whichever order, gets the same bytes, so that chunks may be computed twice, else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -71,6 +71,54 @@ def compute_here(
 
         yield work.compute(chunk, hear)
         done += size
+
+
+class KeptParts(Protocol):
+    """Parts of the same request that were computed before, and those to keep for whoever computes it after this."""
+
+    @property
+    def chunks(self) -> Collection[ItemRange]:
+        """The ranges whose parts are there."""
+
+    def find(self, chunk: ItemRange) -> bytes | None:
+        """Find the JSON of the part of one of these ranges; None where it is gone."""
+
+    def keep(self, chunk: ItemRange, part: bytes) -> None:
+        """Keep the JSON of a part, or leave it where it is too large."""
+
+
+class ChunksLeft(Generic[PartT, ReportT_co]):
+    """Work of which some chunks are left to compute."""
+
+    def __init__(self, work: ChunkedWork[PartT, ReportT_co], chunks: Sequence[ItemRange]) -> None:
+        self.part, self.chunks = work.part, chunks
+        self.compute, self.merge = work.compute, work.merge
+
+
+def compute_what_is_missing(parts: KeptParts, computer: Computer) -> Computer:
+    """Make a computer that takes the parts which are kept, and keeps those that another computer computes."""
+
+    def compute(work: ChunkedWork[Any, Any], make: WorkMaker, progress: Progress) -> Iterator[Any]:
+        if len(work.chunks) == 1:  # whoever keeps its part is about to have the answer
+            yield from computer(work, make, progress)
+            return
+        left = [chunk for chunk in work.chunks if chunk not in parts.chunks]
+        num_items, num_left = (sum(chunk.stop - chunk.start for chunk in chunks) for chunks in (work.chunks, left))
+        computed = iter(
+            computer(ChunksLeft(work, left), make, lambda done: progress(1 - (1 - done) * num_left / num_items))
+            if left
+            else ()
+        )
+        for chunk in work.chunks:
+            kept = parts.find(chunk) if chunk in parts.chunks else None
+            if kept is not None:
+                yield work.part.model_validate_json(kept)
+                continue
+            part = work.compute(chunk, ignore_progress) if chunk in parts.chunks else next(computed)
+            parts.keep(chunk, part.model_dump_json().encode())
+            yield part
+
+    return compute
 
 
 def cut(bounds: Sequence[int], *, max_items: int) -> list[ItemRange]:

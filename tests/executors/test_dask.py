@@ -21,11 +21,12 @@ from executors import dask as dask_workers
 from executors.dask import DaskWorkers
 from executors.window import ChunkLimits
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, NotInstalled
-from sizing.questions.chunks import ignore_progress
+from sizing.questions.chunks import compute_what_is_missing, ignore_progress
 from sizing.questions.registry import SWEEP
 from sizing.questions.sweep import axes
 from sizing.questions.sweep.request import REFERENCE_SWEEP
 from tests.executors.toy_work import Mischief, Sum, ToyWork
+from tests.sizing.questions.test_kept_parts import Kept
 from tests.testbed.dask import REPOSITORY, cluster, scheduler, workers
 from tests.testbed.terminal import ckpt_size
 
@@ -63,6 +64,19 @@ def test_processes_of_workers_compute_the_chunks_and_progress_is_heard(address: 
 
 def test_one_chunk_is_computed_here(address: str) -> None:
     assert summed(address, 10) == Sum(total=45, pids=[os.getpid()])
+
+
+def test_workers_compute_only_the_chunks_whose_parts_are_not_kept(address: str) -> None:
+    make = functools.partial(ToyWork, 100)
+    work = make()
+    kept = Kept(
+        {chunk: Sum(total=sum(range(*chunk)), pids=[0]).model_dump_json().encode() for chunk in work.chunks[3:9]}
+    )
+    found = work.merge(compute_what_is_missing(kept, DaskWorkers(address, LIMITS).compute)(work, make, ignore_progress))
+    assert found.total == sum(range(100))
+    assert kept.added == [*work.chunks[:3], *work.chunks[9:]]
+    assert 0 in found.pids
+    assert os.getpid() not in found.pids
 
 
 def test_a_sweep_by_dask_is_that_of_one_process_to_the_bit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

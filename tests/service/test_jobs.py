@@ -3,28 +3,30 @@
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import psutil
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.database import Database, jobs, open_database
 from service.database.audit import Actor
-from service.database.jobs import NewJob
+from service.database.jobs import NewJob, Owner
 from service.database.schema import migrated_database
-from service.database.tables import JobResultRow, JobRow, TokenRow, now
+from service.database.tables import JobPartRow, JobQuestionRow, JobResultRow, JobRow, TokenRow, now
 from service.database.tokens import NewToken, create_token
-from service.errors import NotFound
+from service.errors import NotFound, TakesTooLong
 from service.settings import Settings
 from service_client.client import Client
 from service_client.errors import Refused
+from sizing.questions.chunks import ItemRange
 from sizing.questions.simulate.request import REFERENCE_SIMULATION
 from sizing.questions.sweep.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 ASYNC = {"prefer": "respond-async"}
 CSV = {"accept": "text/csv"}
-SWEEP = NewJob("sweeps", "json")
+SWEEP = NewJob("sweeps", "json", "{}")
+ONE, OTHER = Owner(uuid4(), "0.1.0+a"), Owner(uuid4(), "0.1.0+b")
 LONG = REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "20y"}
 """182 million failures: half a minute of one core, of which a test sees the first second."""
 
@@ -143,10 +146,9 @@ def test_instances_answer_for_each_others_jobs_and_for_those_of_one_that_was_kil
         process.wait(timeout=SECONDS_UNTIL_STUCK)
         assert another.get(kept).json()["state"] == "running"
         as_if_later(url)
-        lost = another.get(kept).json()
-        assert (lost["state"], lost["code"]) == ("interrupted", "interrupted")
-        assert lost["detail"].endswith("ask it again.")
-        assert another.get(f"{kept}/result").status_code == 409
+        until(lambda: "ckpt_jobs_taken_over_total 1.0" in another.get("/metrics").text)
+        assert another.delete(kept).status_code == 204
+        assert another.get(kept).json()["state"] == "cancelled"
 
 
 def as_if_later(url: str) -> None:
@@ -218,23 +220,30 @@ def test_who_asks_with_a_token_finds_all_their_jobs_and_nobody_elses(url: str) -
         assert (gone.status_code, gone.json()["code"]) == (404, "not-found")
 
 
-def test_a_list_says_which_jobs_were_abandoned_and_leaves_out_those_kept_no_longer(database: Database) -> None:
+def test_a_list_says_which_jobs_were_interrupted_and_leaves_out_those_kept_no_longer(database: Database) -> None:
     create_token(database, NewToken(name="alice", scope="read"))
     with database.reading() as session:
         alice = Actor(session.scalars(select(TokenRow)).one())
-    new = NewJob("sweeps", "json", alice.token_id)
-    old, abandoned = (jobs.add_job(database, new, max_seconds=1).id for _ in range(2))
-    assert jobs.finish_job(database, old, b"x")
+    new = NewJob("sweeps", "json", "{}", alice.token_id)
+    old, of_version_before = (jobs.add_job(database, new, ONE.id, max_seconds=1).id for _ in range(2))
+    assert jobs.finish_job(database, old, ONE.id, b"x")
     with database.writing() as session:
         long_ago = now() - jobs.KEPT - timedelta(seconds=1)
         session.execute(update(JobRow).where(JobRow.id == old).values(ended_at=long_ago))
     assert [row.state for row in jobs.list_jobs(database, alice, limit=9, before=None)] == ["queued"]
-    as_if_later(database.engine.url.render_as_string(hide_password=False))
-    found = jobs.list_jobs(database, alice, limit=9, before=None)
-    assert [(row.id, row.state) for row in found] == [(abandoned, "interrupted")]
+    with database.writing() as session:
+        session.execute(delete(JobQuestionRow))
+    assert jobs.end_lost(database, code="takes-too-long") == {}
+    as_if_later(database_url(database))
+    assert jobs.take_over(database, OTHER) is None
+    assert jobs.end_lost(database, code="takes-too-long") == {"failed": 0, "interrupted": 1}
+    (found,) = jobs.list_jobs(database, alice, limit=9, before=None)
+    assert (found.id, found.state) == (of_version_before, "interrupted")
+    assert found.detail is not None
+    assert found.detail.endswith("ask it again.")
 
 
-def test_what_stops_interrupts_its_jobs_and_too_long_ones_fail(database: Database, tmp_path: Path) -> None:
+def test_what_stops_gives_its_jobs_back_and_too_long_ones_fail(database: Database, tmp_path: Path) -> None:
     settings = Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_seconds=0.05, job_seconds=0.05)
     with TestClient(create_app(settings)) as client:
         failed = asked(client, "/v1/simulations", LONG)
@@ -244,7 +253,8 @@ def test_what_stops_interrupts_its_jobs_and_too_long_ones_fail(database: Databas
         assert 'ckpt_jobs_ended_total{state="failed"} 1.0' in metrics
     with TestClient(create_app(Settings(database_url=settings.database_url))) as client:
         stopped = UUID(asked(client, "/v1/simulations", LONG).rpartition("/")[2])
-    assert jobs.job_of_id(database, stopped).state == "interrupted"
+    found = jobs.job_of_id(database, stopped)
+    assert (found.state, found.owner, found.attempts, found.started_at) == ("queued", None, 0, None)
 
 
 def test_a_client_has_its_share_of_the_queue_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -289,27 +299,106 @@ def test_what_is_kept_is_bounded_by_age_number_and_bytes(database: Database, mon
         session.execute(update(JobRow).where(JobRow.id == last).values(ended_at=old))
     with pytest.raises(NotFound, match="must be the id of a job that is kept"):
         jobs.job_of_id(database, last)
-    waiting = jobs.add_job(database, SWEEP, max_seconds=1).id
+    waiting = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
     assert kept(database) == {large[1]}
-    assert jobs.beat(database, [waiting, large[1]], {waiting: 0.25, large[1]: 0.25}) == {waiting}
+    assert jobs.beat(database, ONE.id, [waiting, large[1]], {waiting: 0.25, large[1]: 0.25}) == {waiting}
     assert [jobs.job_of_id(database, each).progress_fraction for each in (waiting, large[1])] == [0.25, 1.0]
 
 
 def test_who_comes_too_late_changes_nothing(database: Database) -> None:
-    job_id = jobs.add_job(database, SWEEP, max_seconds=1).id
+    job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
     assert jobs.cancel_job(database, job_id)
-    assert not jobs.begin_job(database, job_id)
-    assert not jobs.finish_job(database, job_id, b"x")
-    assert not jobs.fail_job(database, job_id, "internal", [])
-    assert jobs.interrupt_jobs(database, [job_id]) == 0
+    assert jobs.begin_job(database, job_id, ONE) is None
+    assert not jobs.finish_job(database, job_id, ONE.id, b"x")
+    assert not jobs.fail_job(database, job_id, ONE.id, "internal", [])
+    assert jobs.give_back(database, ONE.id) == 0
     assert (jobs.job_of_id(database, job_id).state, kept(database)) == ("cancelled", set())
+
+
+def test_of_two_who_try_one_takes_a_job_and_the_former_owner_changes_nothing_more(url: str) -> None:
+    with contextlib.closing(migrated_database(url)) as database:
+        job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
+        assert jobs.begin_job(database, job_id, ONE) is not None
+        first, second = ItemRange(0, 5_000_000_000), ItemRange(5_000_000_000, 6_000_000_000)
+        assert jobs.store_part(database, job_id, ONE, first, b"one")
+        assert jobs.take_over(database, OTHER) is None
+        as_if_later(url)
+        assert jobs.take_over(database, OTHER, beside=[job_id]) is None
+        same_versions = OTHER._replace(versions=ONE.versions)
+        with ThreadPoolExecutor() as threads:
+            taken = [*threads.map(lambda _: jobs.take_over(database, same_versions), range(4))]
+        assert [found for found in taken if found] == [(job_id, "sweeps", "json", "{}", {first: 3})]
+        assert jobs.beat(database, ONE.id, [job_id], {job_id: 0.5}) == set()
+        assert not jobs.store_part(database, job_id, ONE, second, b"one")
+        assert not jobs.finish_job(database, job_id, ONE.id, b"one")
+        assert not jobs.fail_job(database, job_id, ONE.id, "internal", [])
+        assert jobs.begin_job(database, job_id, ONE) is None
+        assert jobs.give_back(database, ONE.id) == 0
+        row = jobs.job_of_id(database, job_id)
+        assert (row.state, row.owner, row.attempts, row.progress_fraction) == ("running", OTHER.id, 2, None)
+        assert (jobs.find_part(database, job_id, first), jobs.find_part(database, job_id, second)) == (b"one", None)
+        assert jobs.finish_job(database, job_id, OTHER.id, b"other")
+        assert jobs.result_of(database, job_id) == b"other"
+        with database.reading() as session:
+            assert (session.scalars(select(JobPartRow)).all(), session.scalars(select(JobQuestionRow)).all()) == (
+                [],
+                [],
+            )
+
+
+def test_parts_of_another_version_are_not_used(database: Database) -> None:
+    job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
+    assert jobs.begin_job(database, job_id, ONE)
+    chunk = ItemRange(0, 10)
+    assert all(jobs.store_part(database, job_id, ONE, chunk, b"one") for _ in range(2))
+    assert jobs.find_part(database, job_id, ItemRange(0, 11)) is None
+    assert jobs.give_back(database, ONE.id) == 1
+    taken = jobs.take_over(database, OTHER)
+    assert taken is not None
+    assert (taken.parts, jobs.find_part(database, job_id, chunk)) == ({}, None)
+
+
+def test_others_take_what_has_waited_for_a_while_and_is_of_their_version(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id for _ in range(2))
+    assert jobs.take_over(database, OTHER) is None
+    monkeypatch.setattr(jobs, "SHARED_AFTER", timedelta(0))
+    monkeypatch.setattr(jobs, "__version__", "0.0.9")
+    assert jobs.take_over(database, OTHER) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(jobs, "SHARED_AFTER", timedelta(0))
+    taken = [jobs.take_over(database, OTHER) for _ in range(3)]
+    assert [found and found.id for found in taken] == [first, second, None]
+    assert jobs.beat(database, ONE.id, [first, second]) == set()
+
+
+def test_a_job_whose_owners_die_three_times_ends_with_a_sentence(database: Database) -> None:
+    job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
+    for owner in (ONE, OTHER, ONE):
+        as_if_later(database_url(database))
+        assert jobs.end_lost(database, code="takes-too-long") == {}
+        assert jobs.take_over(database, owner) is not None
+    with pytest.raises(TakesTooLong, match="was begun 3 times, and each time its process ended"):
+        jobs.begin_job(database, job_id, ONE)
+    as_if_later(database_url(database))
+    assert jobs.take_over(database, OTHER) is None
+    assert jobs.end_lost(database, code="takes-too-long") == {"failed": 1, "interrupted": 0}
+    row = jobs.job_of_id(database, job_id)
+    assert (row.state, row.code) == ("failed", "takes-too-long")
+    assert row.detail is not None
+    assert row.detail.startswith("the job was begun 3 times, and each time its process ended before it had an answer")
+
+
+def database_url(database: Database) -> str:
+    return database.engine.url.render_as_string(hide_password=False)
 
 
 def ended(database: Database, *, num_bytes: int) -> UUID:
     """The id of a job that is done, with a result of so many bytes."""
-    job_id = jobs.add_job(database, SWEEP, max_seconds=1).id
-    assert jobs.begin_job(database, job_id)
-    assert jobs.finish_job(database, job_id, b"x" * num_bytes)
+    job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
+    assert jobs.begin_job(database, job_id, ONE)
+    assert jobs.finish_job(database, job_id, ONE.id, b"x" * num_bytes)
     return job_id
 
 

@@ -61,6 +61,11 @@ FILLINGS = {
         "INSERT INTO people VALUES (1, 'https://id.example.org', 'alice', 3)",
     ],
     "r0008": ["UPDATE jobs SET progress_fraction = 0.5, token_id = 1"],
+    "r0009": [
+        "UPDATE jobs SET owner = :uuid, attempts = 2",
+        "INSERT INTO job_questions VALUES (:uuid, '{}')",
+        "INSERT INTO job_parts VALUES (:uuid, 3000000000, 4000000000, '0.1.0', :hash)",
+    ],
 }
 """What fills the tables that a revision adds."""
 
