@@ -202,9 +202,9 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     assert amount.input_value() == "4321"
     typed(page, "offers.0.prices.0.amount", "")
     typed(page, "offers.0.prices.0.amount", "€4")
-    assert (
-        "in the currency of the other prices" in page.locator("[id='offers.0.prices.0.amount-problem']").inner_text()
-    ), "of the second row"
+    said = page.locator("[id='offers.0.prices.0.amount-problem']").inner_text()
+    assert "in the currency of the other prices" in said, "of the second row"
+    assert said.startswith("Price 2, parallel file system: ")
     page.get_by_role("button", name="Remove price 2").click()
     answered(page)
     assert amount.input_value() == ""

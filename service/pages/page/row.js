@@ -35,7 +35,7 @@ export function showProblems(errors) {
   const inputs = [...document.querySelectorAll("[data-field]")];
   const placed = errors.map((error) => [placeOf(error.field, inputs), error]);
   for (const input of inputs) {
-    const own = placed.filter(([place]) => place === input).map(([, error]) => error.sentence);
+    const own = placed.filter(([place]) => place === input).map(([, error]) => named(error, input));
     if (own.length) {
       input.setAttribute("aria-invalid", "true");
       reveal(input);
@@ -45,11 +45,17 @@ export function showProblems(errors) {
   return placed.filter(([place]) => !place).map(([, error]) => error);
 }
 
-/** The input that a problem's field belongs to: its own where that is in sight, else the one that stands for its block. */
+/** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */
+function named({ field, sentence }, input) {
+  const name = input.getAttribute("aria-label");
+  return name && sentence.startsWith(`${field} `) ? `${name}: ${sentence.slice(field.length + 1)}` : sentence;
+}
+
+/** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */
 function placeOf(field, inputs) {
-  const named = field.replace(/^(workloads\.0\.)?scenario\./, "");
-  const own = inputs.find(({ id }) => id === named);
-  const whole = inputs.find(({ id }) => WHOLE.includes(id) && named.startsWith(id));
+  const path = field.replace(/^(workloads\.0\.)?scenario\./, "");
+  const own = inputs.find(({ id }) => id === path) ?? (/\.\d+$/.test(path) ? inputs.find(({ id }) => id.startsWith(`${path}.`)) : undefined);
+  const whole = inputs.find(({ id }) => WHOLE.includes(id) && path.startsWith(id));
   return own?.checkVisibility() ? own : (whole ?? own);
 }
 

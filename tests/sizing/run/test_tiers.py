@@ -155,7 +155,10 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
         ([ARCHIVE | {"mode": "sync"}], "must not be sync behind the main storage.*remove mode"),
         ([PEERS | {"replicas": 1}], "must have replicas of 2 or more with kind peer-memory"),
         ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have replicas 1 with kind host-memory"),
-        ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
+        (
+            [{"kind": "local-nvme", "interval_seconds": 60}],
+            "needs storage: the rates of a local-nvme.*give the tier a storage",
+        ),
         (
             [{"kind": "host-memory", "interval_seconds": 60}],
             r"tiers\.0\.recovered_fraction is required, as reliability",
