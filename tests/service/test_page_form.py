@@ -347,3 +347,24 @@ def test_nothing_moves_by_itself(page: Page) -> None:
     typed(page, "storage.profile.read_bytes_per_second", "slow")
     page.locator(".drawn.ready").first.wait_for()
     assert page.evaluate("window.shifted") < MAX_LAYOUT_SHIFT
+
+
+def test_what_the_answer_chose_stands_in_its_field_until_another_value_does(page: Page) -> None:
+    tensor, block = field(page, "parallelism.tensor"), page.locator("[data-title='Cluster and layout'] .given")
+    assert words(block) == "4 given"
+    typed(page, "model", "400B")
+    assert tensor.get_attribute("placeholder") == "8, chosen for you"
+    assert words(block) == "1 given, 5 chosen"
+    assert page.locator("#more > summary .given").inner_text() == "9 given, 5 chosen"
+    about = page.locator("[id='parallelism.tensor-about']").text_content() or ""
+    assert about.endswith("Chosen for you: has the fewest model-parallel GPUs of 16 layouts that fit 3,072 GPUs.")
+    assert field(page, "retention.keep_last").get_attribute("placeholder") == "1", "a default is not marked"
+    typed(page, "parallelism.tensor", "4")
+    assert words(block) == "2 given, 4 chosen"
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        field(page, "checkpoint.format").select_option("")
+    answered(page)
+    assert field(page, "checkpoint.format").locator("option").first.inner_text() == "torch-dist (default)"
+    typed(page, INTERVAL, "4")
+    page.locator(f"[id='{INTERVAL}'][aria-invalid=true]").wait_for()
+    assert page.locator("[data-chosen]").count() == 0, "there is no answer"

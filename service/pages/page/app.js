@@ -103,7 +103,9 @@ async function asked() {
     await kept;
     if (!signal.aborted) showAnswer(answer);
   } catch (error) {
-    if (!signal.aborted) showProblem(error);
+    if (signal.aborted) return;
+    form.showAssumptions([]);
+    showProblem(error);
   }
 }
 
@@ -121,6 +123,7 @@ function showAnswer(answer) {
   charts = answer.charts;
   exchange(byId("shown"), presented(answer, state.question === "answer"));
   showSliders(byId("scenario"), answer.sliders);
+  form.showAssumptions(answer.assumptions);
   show(handle, handleOf(charts));
   speak(spoken(answer));
   ended("");

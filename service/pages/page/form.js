@@ -6,7 +6,7 @@ import { byId, element } from "./dom.js";
 import { FIRST, GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
-import { row } from "./row.js";
+import { row, showAssumed } from "./row.js";
 import { listed, sent } from "./token.js";
 
 const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
@@ -19,6 +19,8 @@ let scenario = {};
 let changed = () => {};
 /** By field what was typed into it in the place of others: clearing it brings those back. */
 let replaced = {};
+/** What the latest answer uses in the fields that are open. */
+let assumptions = [];
 
 /** Build the form from the schema of scenarios; `onChange` gets every new scenario. */
 export function build(scenarios, onChange) {
@@ -48,8 +50,22 @@ export function show(shown) {
   scenario = shown;
   for (const { path } of FIELDS) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
+  count();
+}
+
+/** Show what an answer uses in the fields that are open. */
+export function showAssumptions(told) {
+  assumptions = told;
+  for (const field of FIELDS) showAssumed(field, schema, assumptions.find((each) => each.field === field.path));
+  count();
+}
+
+/** Say how many fields are given, and of how many the value was chosen. */
+function count() {
+  const isGiven = (path) => valueAt(scenario, path) !== undefined;
+  const chosen = assumptions.filter((each) => each.is_chosen && !isGiven(each.field)).map(({ field }) => field);
   const placed = ["model", "schema_version", ...FIELDS.map(({ path }) => path).filter((path) => path !== "storage")];
-  showGiven((path) => valueAt(scenario, path) !== undefined, leaves(scenario).filter((path) => !placed.some((each) => `${path}.`.startsWith(`${each}.`))).length);
+  showGiven(isGiven, (path) => chosen.includes(path), leaves(scenario).filter((path) => !placed.some((each) => `${path}.`.startsWith(`${each}.`))).length);
 }
 
 /** The paths of all values of a document. */
