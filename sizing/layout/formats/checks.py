@@ -187,4 +187,9 @@ def _remedy(field: FormatField, framework: FrameworkName) -> str:
         return "remove it"
     if field == "zero_stage" and any("distributed_optimizer" in each.takes for each in formats):
         return "remove it: training.distributed_optimizer shards the optimizer"
+    if field == "zero_stage" and framework == "transformers":
+        return (
+            "with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer writes too, "
+            "checkpoint.export.every 1; without it remove it"
+        )
     return "remove it, or change training.framework"
