@@ -293,6 +293,29 @@ def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_
     assert "config.json" in page.locator("#model-problem").inner_text()
 
 
+def test_what_another_model_clears_is_said_and_comes_back(page: Page) -> None:
+    cleared, before = page.locator("#cleared"), scenario(page)
+    assert cleared.is_hidden()
+    for text in ("", "4", "400B"):  # as it is typed
+        field(page, "model").fill(text)
+    answered(page)
+    lost = "Observed size 13.8 TB, Tensor parallel 8, Pipeline stages 64, Data parallel 6"
+    assert words(cleared) == f"Cleared, as of the former model: {lost}. Undo"
+    typed(page, "parallelism.tensor", "4")
+    assert "Tensor parallel" not in words(cleared)
+    typed(page, INTERVAL, "2h")
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        cleared.get_by_role("button", name="Undo").click()
+    assert scenario(page) == {**before, "checkpoint": {**before["checkpoint"], "interval_seconds": "2h"}}
+    assert cleared.is_hidden()
+    assert page.evaluate("document.activeElement.id") == "model"
+    typed(page, "model", "400B")
+    assert cleared.is_visible()
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        page.get_by_role("button", name="Start again").click()
+    assert cleared.is_hidden()
+
+
 def test_a_layout_that_fits_is_adopted(page: Page) -> None:
     page.get_by_role("button", name="Find layouts that fit").click()
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings")):

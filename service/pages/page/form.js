@@ -26,9 +26,9 @@ let assumptions = [];
 export function build(scenarios, onChange) {
   schema = scenarios;
   changed = onChange;
-  const imports = configFiles(() => scenario, take);
+  const imports = configFiles(() => scenario, takeWhole);
   const [model, ...others] = FIRST.map((path) => rowOf(FIELDS.find((field) => field.path === path)));
-  byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others);
+  byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others, element("p", { id: "cleared", role: "status" }));
   const further = ({ path }) => !FIRST.includes(path);
   byId("blocks").replaceChildren(...GROUPS.map(({ title, fields }) => block(title, fields.filter(further).map(rowOf))));
   byId("parallelism.data").closest(".block").append(layouts());
@@ -50,6 +50,7 @@ export function show(shown) {
   scenario = shown;
   for (const { path } of FIELDS) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
+  showCleared();
   count();
 }
 
@@ -89,22 +90,36 @@ function write(id, value) {
 function put(field, value) {
   const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
   const given = field.path in WHOLE && value !== undefined ? WHOLE[field.path](String(value)) : value;
-  const base = value === undefined ? withReplaced(field) : without(field, others);
+  const base = value === undefined && field.path !== "model" ? withReplaced(field) : without(field, others);
   take(withValue(base, field.path, given));
 }
 
 /** The scenario without the fields that cannot stand beside one, which are remembered. */
 function without(field, others) {
   const former = others.filter((path) => valueAt(scenario, path) !== undefined).map((path) => [path, valueAt(scenario, path)]);
-  if (former.length) replaced[field.path] = former;
+  if (former.length) replaced[field.path] = field.path === "model" ? [["model", scenario.model], ...former] : former;
   return others.reduce((next, path) => withValue(next, path, undefined), scenario);
 }
 
-/** The scenario with the fields again that stood there before one was typed; not those of another model. */
+/** The scenario with the fields again that stood there before one was typed. */
 function withReplaced({ path, instead = [] }) {
-  const former = path === "model" || instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
+  const former = instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
   delete replaced[path];
   return former.reduce((next, [other, value]) => withValue(next, other, value), scenario);
+}
+
+/** Say what another model cleared and is still open, with a way back to the former model. */
+function showCleared() {
+  const open = (replaced.model ?? []).filter(([path]) => path !== "model" && valueAt(scenario, path) === undefined);
+  const names = open.map(([path, value]) => `${FIELDS.find((field) => field.path === path).label} ${value}`);
+  const sentence = names.length ? `Cleared, as of the former model: ${names.join(", ")}. ` : "";
+  if (byId("cleared").firstChild?.textContent === sentence) return;
+  byId("cleared").replaceChildren(...(sentence ? [sentence, element("button", { type: "button", onclick: takeFormerModel }, "Undo")] : []));
+}
+
+function takeFormerModel() {
+  take(withReplaced({ path: "model" }));
+  byId("model").focus();
 }
 
 function slide(field, value) {
@@ -170,10 +185,13 @@ function takeJson(typed) {
   const next = parsed(typed);
   const isDocument = typeof next === "object" && next !== null && !Array.isArray(next);
   byId("json-problem").textContent = isDocument ? "" : "This is no JSON document: check quotes, commas and brackets.";
-  if (isDocument) {
-    replaced = {};
-    take(next);
-  }
+  if (isDocument) takeWhole(next);
+}
+
+/** Take a scenario that stands in the place of all that was typed. */
+function takeWhole(next) {
+  replaced = {};
+  take(next);
 }
 
 /** Take what is dropped beside the place for files: text is a model, and so is a list or an index of tensors. */

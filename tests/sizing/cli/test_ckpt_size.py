@@ -271,7 +271,7 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["--model", "gpt2", "--storage", "nowhere.json"], "nowhere.json cannot be read"),
         (["--model", "gpt2", "--storage", "empty.json"], "must have at least one rate"),
         (["--json"], "the scenario is missing"),
-        (["words.json"], "line 1 column 67 (char 66), found nan: write names and texts in double quotes, no number as"),
+        (["words.json"], "line 1 column 68 (char 67), found nan: write names and texts in double quotes, no number as"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:
