@@ -97,6 +97,9 @@ class ShownFigure(_Shown):
     label: str = Field(description="Quantity that the figure is of, such as the write time.")
     figure: str = Field(description="The figure with its unit; empty where there is none.")
     meaning: str = Field(description="Conditions under which the figure holds, and what limits it.")
+    is_leading: bool = Field(
+        description="Whether it answers the question itself: the first three of these stand large on a page."
+    )
 
 
 class ShownSection(_Shown):

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sizing.cli.report_text import answer_text
 from sizing.field_paths import with_field
-from sizing.present.rows import FirstScreen
+from sizing.present.rows import UNKNOWN, FirstScreen
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.answer.words import sections
 from sizing.questions.question import TerminalStyle
@@ -416,3 +416,19 @@ def test_a_best_interval_of_months_is_not_shown_as_a_number(data: int) -> None:
     (row,) = [row for row in first_screen(report).figures if row.label == "Best interval"]
     assert row.figure == "over 7.0 days"
     assert "need the main storage" in row.meaning
+
+
+def test_what_was_asked_leads_and_an_unknown_figure_does_not() -> None:
+    assert {row.label for name in NAMES for row in screen_of(name).figures if row.is_leading} == {
+        *("Lost time", "Overhead", "Best interval"),
+        *("To buy: write", "To buy: read", "To buy: capacity"),
+        "One checkpoint",  # where no storage is given
+    }
+    leading = [row for name in NAMES for row in screen_of(name).figures if row.is_leading]
+    assert not [row for row in leading if row.figure == UNKNOWN]
+    (unknown,) = (
+        row for row in first_screen(answer({"model": {"preset": "gpt2"}})).figures if row.label == "Lost time"
+    )
+    assert (unknown.figure, unknown.is_leading) == (UNKNOWN, False)
+    label, *_ = leading[0]
+    assert label == leading[0].label, "a row stays three texts"
