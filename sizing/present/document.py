@@ -134,7 +134,7 @@ class ShownAssumption(_Shown):
     """What an answer uses in a field of the question that was left open."""
 
     field: str = Field(description="Path of the field in the scenario.")
-    value_text: str = Field(description="The value with its unit.")
+    value_text: str = Field(description="What the field holds, in words and with its unit.")
     is_chosen: bool = Field(description="Whether it was chosen among several that fit, and is no default.")
     reason: str = Field(description="Why this value: a default with its source, or what it follows from.")
 

@@ -96,7 +96,7 @@ def test_each_tier_is_held_against_its_capacity() -> None:
     answered = report(tiered(PEERS | {"keep": 2}, NVME | {"capacity_bytes": "1 GB"}, ARCHIVE))
     found = rows(answered)
     assert found["peer-memory"].node_bytes == 2 * 3 * 8 * answered.layout.max_rank_bytes
-    assert found["peer-memory"].capacity_bytes == 2e12
+    assert found["peer-memory"].capacity_bytes == 2**41
     assert found["peer-memory"].fits
     assert found["local-nvme"].fits is False
     assert found["object-store"].stored_bytes == pytest.approx(BYTES * 31, rel=1e-6)
