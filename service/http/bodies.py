@@ -21,7 +21,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
-from sizing.errors import Problem, shown
+from sizing.errors import InvalidInput, Problem, shown
 
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's flag for a gzip header."""
@@ -127,7 +127,7 @@ def parse_json(body: bytes) -> Any:
         raise explain_no_json(body, str(error)) from None
 
 
-def explain_no_json(body: bytes, reason: str) -> InvalidJson:
+def explain_no_json(body: bytes, reason: str) -> InvalidInput:
     """Explain why a body is refused: by its field where it is JSON but for NaN or Infinity, which many programs write.
 
     >>> print(explain_no_json(b'{"tiers": [{"keep": NaN}]}', "expected value"))
