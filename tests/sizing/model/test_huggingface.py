@@ -153,7 +153,9 @@ def test_the_default_config_of_every_model_type_counts_what_transformers_builds(
 
 
 def test_a_config_as_python_and_yaml_have_it_is_the_one_of_its_json() -> None:
-    config = transformers.LlamaConfig.from_dict({"num_labels": 3}).to_dict() | {"layers_block_type": ("attention", "attention")}
+    config = transformers.LlamaConfig.from_dict({"num_labels": 3}).to_dict() | {
+        "layers_block_type": ("attention", "attention")
+    }
     assert config["id2label"] == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
     of_python, of_yaml, of_json = (
         Model.model_validate({"huggingface_config": each})
