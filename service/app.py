@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
 from service.middleware.rate_limit import RateLimit
-from service.middleware.responses import AnswersInRoom, HeadAsGet, ResponseCompression, SecurityHeaders
+from service.middleware.responses import AnswersInRoom, HeadAsGet, ResponseCompression, SecurityHeaders, StoppedRequests
 from service.notices import Notices
 from service.openapi import correct
 from service.routes import (
@@ -74,6 +75,9 @@ ROUTERS = (
 OTHER_KEYS = (runs.publication, sharing.shared)
 """Routers whose key need not be a token that reads: one to publish, the key of a sharing link."""
 
+_SECONDS_TO_REFUSE = 2.0
+"""Wait for the refusals of requests that the server cancels as it stops: a line each, to clients that read it."""
+
 
 class Service(FastAPI):
     """FastAPI application with a corrected OpenAPI document."""
@@ -103,6 +107,8 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.notices.close()
         await app.state.jobs.close()
         compute.close()
+        if app.state.running:
+            await asyncio.wait(app.state.running, timeout=_SECONDS_TO_REFUSE)
         database.close()
 
     app = Service(
@@ -129,6 +135,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(AnswersInRoom, room=room_for_answers(settings))
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
+    app.state.running = set[asyncio.Task[Any]]()
+    app.add_middleware(StoppedRequests, running=app.state.running)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestObservation, metrics=metrics)
     app.state.sessions = Sessions(settings) if settings.oidc_issuer else None

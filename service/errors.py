@@ -140,6 +140,11 @@ def busy() -> InvalidInput:
     return Busy.of("the service", "is busy with other questions", value=None, remedy="try again later")
 
 
+def stopping() -> InvalidInput:
+    """Return the error of a service that stops before it has the answer."""
+    return Busy.of("the service", "is stopping", value=None, remedy="try again when it has started again")
+
+
 def explained(model: type[BaseModel]) -> WrapValidator:
     """Make a validator for the annotation of a `model`, which explains broken rules as the command line does."""
 

@@ -16,7 +16,15 @@ def parse_json(text: str | bytes) -> Any:
 
     Raises ValueError or RecursionError where it is none, or an object repeats a field.
     """
-    return json.loads(text, object_pairs_hook=_refuse_repeats)
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_repeats)
+    except json.JSONDecodeError as error:
+        word = re.match(r"-?\w+", error.doc[error.pos : error.pos + 40])
+        if word is None:
+            raise
+        raise ValueError(
+            f"{error}, found {word[0]}: write names and texts in double quotes, no number as null"
+        ) from None
 
 
 def parse_yaml(text: str) -> Any:

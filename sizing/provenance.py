@@ -119,6 +119,11 @@ class Assumption(StrictModel):
         """
         return figure_text(self.field, self.value)
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the value was chosen among several that fit, and is no default."""
+        return CHOSEN in self.reason
+
 
 def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
     """Yield every default that took effect because its field was not given, block by block.

@@ -145,10 +145,11 @@ class SizingReport(RunReport, LayoutReport):
         description="Assumptions that move the headline within their plausible range or by their alternatives, or "
         "another figure by more than a tenth, the largest swing of the headline first."
     )
-    guessed_ranges: dict[str, tuple[float, float]] = Field(
+    guessed_ranges: dict[str, tuple[float, float | None]] = Field(
         default_factory=dict,
         description="Least and largest value, over one guess after the other, of each figure that a guess moves by "
-        "more than a tenth, by dotted path of the figure and in its unit.",
+        "more than a tenth, by dotted path of the figure and in its unit. The largest of a required rate is null where "
+        "a guess has a value with which no rate is enough.",
     )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 

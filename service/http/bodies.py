@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import math
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pydantic_core
@@ -20,7 +21,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
-from sizing.errors import shown
+from sizing.errors import InvalidInput, Problem, shown
 
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's flag for a gzip header."""
@@ -123,9 +124,32 @@ def parse_json(body: bytes) -> Any:
             raise ValueError(r"a text must not contain \u0000")
         return json.loads(body, object_pairs_hook=_parse_object, parse_float=_parse_number)
     except ValueError as error:
-        raise InvalidJson.of(
-            "body", f"must be JSON ({error})", value=None, remedy="check quotes, commas and brackets"
-        ) from None
+        raise explain_no_json(body, str(error)) from None
+
+
+def explain_no_json(body: bytes, reason: str) -> InvalidInput:
+    """Explain why a body is refused: by its field where it is JSON but for NaN or Infinity, which many programs write.
+
+    >>> print(explain_no_json(b'{"tiers": [{"keep": NaN}]}', "expected value"))
+    tiers.0.keep must be a finite number, as JSON has no other, got NaN: give a number, or null where there is none.
+    """
+    with contextlib.suppress(ValueError):
+        found = next(infinite_numbers(pydantic_core.from_json(body)), None)
+        if found is not None:
+            rule, remedy = "must be a finite number, as JSON has no other", "give a number, or null where there is none"
+            return InvalidJson([Problem(".".join(found[0]) or "body", rule, json.dumps(found[1]), remedy)])
+    remedy = "check quotes, commas and brackets; no number is null, truth is true or false"
+    return InvalidJson.of("body", f"must be JSON ({reason})", value=None, remedy=remedy)
+
+
+def infinite_numbers(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield the path and value of each NaN and infinite number in a document that is not nested deeply."""
+    if isinstance(document, float) and not math.isfinite(document):
+        yield path, document
+    for name, value in document.items() if isinstance(document, dict) else ():
+        yield from infinite_numbers(value, (*path, shown(name).strip("'")))
+    for place, value in enumerate(document if isinstance(document, list) else ()):
+        yield from infinite_numbers(value, (*path, str(place)))
 
 
 class JsonRequest(Request):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.access.client import client_of
-from service.errors import Busy
+from service.errors import Busy, stopping
 from service.http.accept import takes_gzip
 from service.http.fair_room import FairRoom
 from service.http.problems import refusal
@@ -60,6 +62,39 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+class StoppedRequests:
+    """Middleware that answers the requests that the server cancels as it stops: they took longer than it waits.
+
+    `running` holds the tasks of requests in progress, so that who stops can wait for these answers.
+    """
+
+    def __init__(self, app: ASGIApp, *, running: set[asyncio.Task[Any]]) -> None:
+        self.app = app
+        self.running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and its response back."""
+        task = asyncio.current_task()
+        if scope["type"] != "http" or task is None:
+            await self.app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        self.running.add(task)
+        try:
+            await self.app(scope, receive, send_and_note)
+        except asyncio.CancelledError:
+            if not has_begun:  # the server closes the connection of an answer that is cut
+                await refusal(stopping())(scope, receive, send)
+        finally:
+            self.running.discard(task)
 
 
 MIN_COMPRESSED_BYTES = 1024

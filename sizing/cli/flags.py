@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sizing.cluster import node_catalog
-from sizing.errors import REQUIRED, InvalidInput, Problem, UnreadableFile, alternatives_in
+from sizing.errors import REQUIRED, InvalidInput, Problem, UnreadableFile, alternatives_in, shown
 from sizing.field_paths import value_at, with_fields
 from sizing.guesses.fields import choices_of, field_at
 from sizing.model import catalog
@@ -262,6 +262,23 @@ def by_flags(error: InvalidInput, given: Mapping[str, str], file: Path | None = 
     return InvalidInput(map(line.problem, error.problems))
 
 
+def by_names(error: InvalidInput, document: Mapping[str, Any]) -> InvalidInput:
+    """Put the names of entries of a document's lists behind the fields that problems have within them.
+
+    >>> found = InvalidInput.of("offers.0.tiers.0", "needs storage", value=None, remedy="give one")
+    >>> str(by_names(found, {"offers": [{"name": "all flash", "tiers": [{}]}]}))
+    "offers.0.tiers.0 ('all flash') needs storage: give one."
+    """
+
+    def field(path: str) -> str:
+        parts = path.split(".")
+        entries = [".".join(parts[: place + 1]) for place, part in enumerate(parts) if part.isdecimal()]
+        names = [name for entry in entries if isinstance(name := value_at(document, f"{entry}.name"), str) and name]
+        return f"{path} ({', '.join(map(shown, names))})" if names else path
+
+    return InvalidInput(replace(problem, field=field(problem.field)) for problem in error.problems)
+
+
 def flag_words(file: Path | None, given: Mapping[str, Any]) -> Callable[[str], str]:
     """Make the function that names flags in a sentence in place of their fields; `given` is by parameter name.
 
@@ -287,7 +304,8 @@ class CommandLine:
     """A command line that gives a scenario, and the names that fields have on it.
 
     Texts of sizing name a field by its dotted path, or by its name alone where they are about its block. On the command
-    line it is called by its flag, unless it stands in the scenario's `file`. `given`: names of flags by their fields.
+    line it is called by its flag, unless it stands in the scenario's `file`. In an entry of a list that no flag sets, a
+    name alone is one of the entry's own. `given`: names of flags by their fields.
     """
 
     file: Path | None
@@ -315,6 +333,8 @@ class CommandLine:
         rule = problem.rule.replace(", ".join(names), ", ".join(typed), 1)
 
         def name(word: str) -> str | None:
+            if setting is None and "." not in word and any(part.isdecimal() for part in field.split(".")):
+                return None
             return self._flag(word) or (self._flag_beside(word, field) if setting is not None or inside else None)
 
         return replace(problem, field=subject, rule=_rename(rule, name), remedy=_rename(problem.remedy, name))

@@ -16,7 +16,7 @@ import yaml
 from pydantic import JsonValue
 
 from sizing.cli.catalogs import print_catalog
-from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, flag_words, parse_varied_value
+from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_names, flag_words, parse_varied_value
 from sizing.cli.report_files import REPORT_HELP, require_report_name, write_report
 from sizing.cli.report_text import answer_text
 from sizing.cli.scenarios import (
@@ -293,7 +293,11 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
         value = _value(option, given)
         if value is not None:
             document = _with_field(document, option.field, value)
-    output.answer(question.parse_request(document))
+    try:
+        request = question.parse_request(document)
+    except InvalidInput as error:
+        raise by_names(error, document) from None
+    output.answer(request)
 
 
 def _value(option: Option, given: dict[str, Any]) -> Any:

@@ -72,7 +72,9 @@ class NodeSpec(StrictModel):
         None, description="Memory of one GPU, in bytes. Default: unknown, so the fit is not judged."
     )
     host_memory_bytes: ByteCount | None = Field(
-        None, description="Memory of the host, in bytes. Default: unknown, so the fit is not judged."
+        None,
+        description="Memory of the host, in bytes. What is sold as 2 TB of modules is 2 TiB. "
+        "Default: unknown, so the fit is not judged.",
     )
     storage_network_bytes_per_second: BytesPerSecond | None = Field(
         None,

@@ -101,6 +101,12 @@ TRAINERS: dict[TrainerName, Trainer] = {
             ShippedDefault("checkpoint.format", "full", "a full state dict, gathered on rank 0"),
         ),
     ),
+    "unsloth": Trainer(
+        "Unsloth",
+        "transformers",
+        f"of weights in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
+        "Unsloth, its notebooks: SFTTrainer of TRL, on transformers' Trainer",
+    ),
 }
 """Trainers by the names that people give as training.framework."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import numpy as np
+
 from sizing.field_paths import value_at
 from sizing.guesses.guess import Headline
 from sizing.run.evaluation import RunInputs, RunReport
@@ -19,7 +21,8 @@ OVERHEAD = "overhead.fraction"
 BYTES = "checkpoint.written_bytes"
 BEST_INTERVAL = "interval.optimal_period_seconds"
 
-_REQUIRED = ("required.write_bytes_per_second", "required.restore_bytes_per_second")
+REQUIRED = ("required.write_bytes_per_second", "required.restore_bytes_per_second")
+"""Rates that the targets require: infinite where no rate is enough."""
 
 _Value = TypeVar("_Value")
 
@@ -64,13 +67,14 @@ def figures_without_storage(workload: CheckpointWorkload, inputs: RunInputs) -> 
         checkpoint=inputs.checkpoint,
         reliability=inputs.reliability,
     )
-    rates: dict[str, Numbers | None] = {path: value_at(required, path.removeprefix("required.")) for path in _REQUIRED}
-    return _drop_unknown({BYTES: workload.unreduced_bytes} | rates)
+    rates = _drop_unknown({path: value_at(required, path.removeprefix("required.")) for path in REQUIRED})
+    enough: dict[str, Numbers] = {path: np.where(np.isnan(rate), np.inf, rate) for path, rate in rates.items()}
+    return {BYTES: workload.unreduced_bytes} | enough
 
 
 def figures_as_reported(run: RunReport, workload: CheckpointWorkload) -> dict[str, float]:
     """Return the figures of a report by dotted path."""
-    paths = (*_OF_TIMING, *_REQUIRED)
+    paths = (*_OF_TIMING, *REQUIRED)
     return _drop_unknown({BYTES: float(workload.unreduced_bytes)} | {path: value_at(run, path) for path in paths})
 
 

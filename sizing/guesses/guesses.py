@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
 from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, alternatives_of, choices_among, values_of
-from sizing.guesses.figures import BEST_INTERVAL, figures_as_reported, headline_of
+from sizing.guesses.figures import BEST_INTERVAL, REQUIRED, figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.rows import Group, VariedRow, answer_group, extremes, groups_of, has_block, number_at
 from sizing.provenance import Assumption
@@ -28,13 +28,14 @@ from sizing.sized_layout import LAYOUTS_KEPT, SizedLayout, waits_for_largest
 class WeighedGuesses:
     """Headline of an answer and every guess that moves it, or moves another figure widely, the largest swing first.
 
-    `ranges`: what each figure that a guess moves widely becomes at least and at most, by its dotted path in the report.
+    `ranges`: what each figure that a guess moves widely becomes at least and at most, by its dotted path in the report;
+    at most None for a rate that is required, where a guess has a value with which no rate is enough.
     `judged_with`: for each target, met or not, the values with which it is so, by the field of the guess.
     """
 
     headline: Headline
     guesses: list[Guess]
-    ranges: dict[str, tuple[float, float]]
+    ranges: dict[str, tuple[float, float | None]]
     judged_with: Mapping[tuple[str, bool], Mapping[str, list[JsonValue]]]
 
     def add_to(self, checks: Iterable[TargetCheck]) -> list[TargetCheck]:
@@ -83,13 +84,14 @@ def weigh_guesses(
 
 def _find_ranges(
     figures: Mapping[str, float], rows: Sequence[VariedRow], wide: Container[str]
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, tuple[float, float | None]]:
     """Find the least and the largest value of each wide figure over all guesses."""
-    ranges = {}
+    ranges: dict[str, tuple[float, float | None]] = {}
     for place, (path, own) in enumerate(figures.items()):
-        values = [own, *(row.figures[place] for row in rows if math.isfinite(row.figures[place]))]
+        others = [row.figures[place] for row in rows]
+        values = [own, *filter(math.isfinite, others)]
         if path in wide:
-            ranges[path] = (min(values), max(values))
+            ranges[path] = (min(values), None if path in REQUIRED and math.inf in others else max(values))
     return ranges
 
 

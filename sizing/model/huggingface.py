@@ -8,10 +8,11 @@ unknown way is refused by name.
 from __future__ import annotations
 
 import functools
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -164,6 +165,26 @@ def config_classes() -> dict[str, ConfigClass]:
 def known_model_types() -> list[str]:
     """List every model_type whose config can be read."""
     return sorted({*config_classes(), *composed_types()})
+
+
+MAX_CONFIG_DEPTH = 20
+"""Blocks within blocks of a config whose names are read; deeper ones are left as they are."""
+
+
+def as_json(value: Any, depth: int = MAX_CONFIG_DEPTH) -> Any:
+    """Return a config as a config.json has it: names that are numbers become text, and tuples lists.
+
+    `config.to_dict()` has both, and YAML has numbers as names, as in id2label. Source: the json module of Python.
+
+    >>> as_json({"id2label": {0: "no", 1: "yes"}, "layer_types": ("full",)})
+    {'id2label': {'0': 'no', '1': 'yes'}, 'layer_types': ['full']}
+    """
+    if depth and isinstance(value, dict):
+        return {
+            json.dumps(name) if isinstance(name, int | float) else name: as_json(each, depth - 1)
+            for name, each in value.items()
+        }
+    return [as_json(each, depth - 1) for each in value] if depth and isinstance(value, list | tuple) else value
 
 
 def model_from(config: Config) -> Architecture | Composition:

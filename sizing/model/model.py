@@ -17,6 +17,7 @@ from sizing.model.composed import Composition
 from sizing.model.families import TRAITS
 from sizing.model.huggingface import (
     Config,
+    as_json,
     beside_language_model,
     left_out,
     model_from,
@@ -64,7 +65,7 @@ class Model(StrictModel):
         description="Layers, widths and heads of a model that is not in the catalog. "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
-    huggingface_config: dict[str, JsonValue] | None = Field(
+    huggingface_config: Annotated[dict[str, JsonValue], BeforeValidator(as_json)] | None = Field(
         None,
         max_length=500,
         description="Content of a Hugging Face config.json. A model_type that is not known is refused. "

@@ -13,6 +13,7 @@ from sizing.present.chart import Spec
 from sizing.present.gpu_grid import GpuGrid
 from sizing.present.rows import FirstScreen, Grid, Section, Summary
 from sizing.present.sliders import Slider
+from sizing.provenance import Assumption
 from sizing.strict_model import StrictModel
 from sizing.version import __version__
 
@@ -53,6 +54,8 @@ class Document:
     """Which GPUs write, for those who can draw it."""
     sliders: tuple[Slider, ...] = ()
     """Inputs to drag, for those who can ask again at once."""
+    assumptions: tuple[Assumption, ...] = ()
+    """What the answer uses in fields that were left open, for those who show the question beside it."""
     told_fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of a scenario that the answer tells, by dotted path, for those who can go on to ask with them."""
 
@@ -94,6 +97,9 @@ class ShownFigure(_Shown):
     label: str = Field(description="Quantity that the figure is of, such as the write time.")
     figure: str = Field(description="The figure with its unit; empty where there is none.")
     meaning: str = Field(description="Conditions under which the figure holds, and what limits it.")
+    is_leading: bool = Field(
+        description="Whether it answers the question itself: the first three of these stand large on a page."
+    )
 
 
 class ShownSection(_Shown):
@@ -124,6 +130,15 @@ class ShownSlider(_Shown):
     )
 
 
+class ShownAssumption(_Shown):
+    """What an answer uses in a field of the question that was left open."""
+
+    field: str = Field(description="Path of the field in the scenario.")
+    value_text: str = Field(description="What the field holds, in words and with its unit.")
+    is_chosen: bool = Field(description="Whether it was chosen among several that fit, and is no default.")
+    reason: str = Field(description="Why this value: a default with its source, or what it follows from.")
+
+
 class Presentation(_Shown):
     """An answer as people read it. A page, a terminal and a PDF show the same."""
 
@@ -146,6 +161,9 @@ class Presentation(_Shown):
     remarks: list[str] = Field(description="What is said below the tables.")
     question: str = Field(description="The question as a YAML file; empty where it is too long to read.")
     sliders: list[ShownSlider] = Field(description="Inputs to try by dragging; empty where none are known.")
+    assumptions: list[ShownAssumption] = Field(
+        description="What the answer uses in fields of the scenario that were left open; empty where it tells none."
+    )
     told_fields: dict[str, str] = Field(
         description="Fields of a scenario that the answer tells, by dotted path, with values as they are typed; empty "
         "where it tells none."
@@ -180,6 +198,7 @@ def presentation_of(document: Document) -> Presentation:
         remarks=list(document.remarks),
         question=document.question,
         sliders=[ShownSlider.model_validate(slider) for slider in document.sliders],
+        assumptions=[ShownAssumption.model_validate(each) for each in document.assumptions],
         told_fields=dict(document.told_fields),
         version=__version__,
     )

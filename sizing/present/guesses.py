@@ -99,7 +99,10 @@ def guessed_range_text(report: SizingReport, figure: str, *, shown: Shown = as_i
     """Write what a figure becomes with one guess at another value; empty where no guess moves it widely."""
     if shown is None or figure not in report.guessed_ranges:
         return ""
-    low, high = (figure_text(figure, end) for end in sorted(map(shown, report.guessed_ranges[figure])))
+    least, most = report.guessed_ranges[figure]
+    if most is None:
+        return f"{figure_text(figure, shown(least))} or more, up to where no rate is enough"
+    low, high = (figure_text(figure, end) for end in sorted(map(shown, (least, most))))
     number, _, unit = low.partition(" ")
     return "" if low == high else f"{number if high.endswith(f' {unit}') else low} to {high}"
 

@@ -21,6 +21,22 @@ class Row(NamedTuple):
     figure: str
     meaning: str
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether it answers the question itself: the first three of these stand large on a page."""
+        return False
+
+
+class LeadingRow(Row):
+    """A figure that answers the question itself."""
+
+    __slots__ = ()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it answers the question itself: it does."""
+        return True
+
 
 class Section(NamedTuple):
     """Figures that answer one question."""

@@ -25,7 +25,7 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
         more = len(size.replicated) - 3
         tail = f" and {more} more" if more > 0 else ""
         yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
-    files, written = f"{size.num_files:,} files, {size.format}", "checkpoint.written_bytes"
+    files, written = f"{counted_text(size.num_files, 'file')}, {size.format}", "checkpoint.written_bytes"
     if size.stored_fraction < 1 and size.observed_bytes is None:
         meaning = f"{percent_text(size.stored_fraction)} of the total, as {size.format} compresses; for times and rates"
         yield Row("total", bytes_text(size.total_bytes), files)

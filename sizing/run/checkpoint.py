@@ -101,7 +101,9 @@ class Tier(StrictModel):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if self.storage is None and self.kind not in MEMORY_KINDS:
-            raise broken_rule(f"needs the rates of a {self.kind}", "give storage.profile or storage.preset")
+            raise broken_rule(
+                f"needs storage: the rates of a {self.kind}", "give the tier a storage with profile or preset"
+            )
         if self.kind == "peer-memory" and self.num_copies < 2:
             raise broken_rule("must have replicas of 2 or more with kind peer-memory", "use host-memory for one copy")
         if self.kind == ARCHIVE and self.mode == "sync":

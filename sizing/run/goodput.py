@@ -21,6 +21,9 @@ from sizing.run.levels import (
 )
 from sizing.storage.transfer import Numbers
 
+MAX_FAILURES_OF_A_SEGMENT = 25.0
+"""Mean failures in an interval: 1 - e^-25 still differs from 1 by 10^5 of the smallest steps of a float."""
+
 
 def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> Numbers:
     """Share of the wall time that is useful work, of one level or of several.
@@ -120,7 +123,8 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     a segment of level L over E_L. The work that a failure undoes beside the segment, `undone_drain_seconds`, counts as
     recovery, which is exact for one level and first order in D_k / M for more. Saves within notices are the first
     level: nothing that strikes while one is read goes back further, and each E_k above is less by
-    `noticed_segment_ratio`, which is exact for one level behind them.
+    `noticed_segment_ratio`, which is exact for one level behind them. Of a longer interval than
+    MAX_FAILURES_OF_A_SEGMENT failures it is that of so many: saves within notices bound what is lost.
     Args: `levels`, whose used fractions add up to 1; `mtbf_seconds` M of all failures.
     Source: for one level Daly 2006, equation 20 (`goodput_fraction`); the recursion after Moody et al. 2010, SC10, for
     exponential failures.
@@ -129,6 +133,13 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     >>> round(float(multilevel_goodput_fraction([one], mtbf_seconds=34615.38)), 4)
     0.8029
     """
+    if levels[0].is_notice:
+        longest = MAX_FAILURES_OF_A_SEGMENT * np.divide(mtbf_seconds, np.maximum(1.0 - levels[0].used_fraction, 1e-9))
+        if np.any(np.greater(levels[-1].interval_seconds, longest)):
+            kept = np.minimum(1.0, longest / levels[-1].interval_seconds)  # notices come in any part of it
+            front = replace(levels[0], interval_seconds=levels[0].interval_seconds * kept)
+            saved = [replace(each, interval_seconds=np.minimum(each.interval_seconds, longest)) for each in levels[1:]]
+            return multilevel_goodput_fraction([front, *saved], mtbf_seconds=mtbf_seconds)
     first = levels[0]
     compute = np.maximum(0.0, first.interval_seconds * (1.0 - overhead_of_levels_fraction(levels)))
     rates = list(_rates(levels, mtbf_seconds))

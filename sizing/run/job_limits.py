@@ -449,7 +449,8 @@ def _free_space(inputs: LimitInputs) -> Iterator[JobLimit]:
         limit=limit,
         needs=f"{counted_text(capacity.num_checkpoints, 'checkpoint')}, one being written"
         + (", on the fullest node" if inputs.is_storage_in_nodes else ""),
-        setting=f"a quota of {decimal_bytes_text(needed)} or more (df, quota -s), or a lower retention.keep_last",
+        setting=f"a quota of {decimal_bytes_text(needed)} or more (df, quota -s; on Lustre lfs df, as one full target "
+        "ends a save), or a lower retention.keep_last",
         source="the node's drives" if inputs.is_storage_in_nodes else "not known: no scenario says what is free",
     )
 

@@ -41,7 +41,9 @@ class Retention(StrictModel):
         "Default: they are left out of the capacity.",
     )
     free_fraction: Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
-        0.0, description="Fraction of the file system that stays free, as many slow down when full."
+        0.0,
+        description="Fraction of the file system that stays free, as many slow down when full; on Lustre a save fails "
+        "when one of its targets (OST) is full, though others have room.",
     )
     redundancy_fraction: Annotated[Fraction, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
         0.0,

@@ -162,7 +162,7 @@ def failure_process_to_simulate(run: RunFigures, request: SimulationRequest) -> 
             if has_write_rate
             else "give storage.profile.write_bytes_per_second or a storage",
         )
-    failures = request.num_runs * failures_per_run(run.process, request)
+    failures = request.num_runs * failures_per_run(request.run_seconds, float(run.process.mtbf_seconds))
     if failures > MAX_FAILURES:
         raise InvalidInput.of(
             "the simulation",
@@ -173,12 +173,15 @@ def failure_process_to_simulate(run: RunFigures, request: SimulationRequest) -> 
     return replace(run.process, levels=with_whole_multiples(run.process.levels))
 
 
-def failures_per_run(process: FailureProcess, request: SimulationRequest) -> float:
+def failures_per_run(run_seconds: float, mtbf_seconds: float) -> float:
     """Failures that strike a simulated run on average, the one that ends it included: run_seconds / MTBF + 1.
 
     Source: Wald's identity, as the simulation has it.
+
+    >>> failures_per_run(36_000.0, 3_600.0)
+    11.0
     """
-    return request.run_seconds / float(process.mtbf_seconds) + 1
+    return run_seconds / mtbf_seconds + 1
 
 
 def simulate_runs(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.spelling import AnySpelling
+from sizing.spelling import AnySpelling, fitting, known_spelling, nearest
 from sizing.state.gradient_compression import GradientCompression
 from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
@@ -40,6 +40,7 @@ TrainerName = Literal[
     "olmo-core",
     "prime-rl",
     "torchtune",
+    "unsloth",
 ]
 """Trainers on top of a framework, which `frameworks/trainers.py` describes."""
 Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
@@ -252,15 +253,26 @@ class Achieved(StrictModel):
         return Overlap(gradients=self.overlap)
 
 
+def refuse_unknown_framework(value: object) -> object:
+    """Refuse a name that is like that of no framework, with what to give for another trainer."""
+    frameworks, trainers = get_args(FrameworkName), get_args(TrainerName)
+    if not isinstance(value, str) or known_spelling(value, frameworks) or fitting(value, frameworks):
+        return value
+    if alike := nearest(value, frameworks + trainers, max_names=1, min_alike=0.7):
+        raise broken_rule("must be a known name", f"did you mean {alike[0]}")
+    remedy = f"give what it runs on, of {', '.join(frameworks)}; trainers are {', '.join(trainers)}"
+    raise broken_rule("must be a known name", remedy)
+
+
 class Training(StrictModel):
     """How the model is trained: what is saved, and with `micro_batch_size` also what a GPU holds of a step."""
 
-    framework: AnySpelling[FrameworkName] = Field(
+    framework: Annotated[AnySpelling[FrameworkName], BeforeValidator(refuse_unknown_framework)] = Field(
         "megatron",
         description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
         "the defaults that torchtitan ships. Names of trainers are taken too (verl, axolotl, openrlhf, trl, "
-        "llamafactory, nemo, megatron-bridge, ms-swift, olmo-core, prime-rl, torchtune): the framework on which they "
-        "run is then the answer's.",
+        "llamafactory, nemo, megatron-bridge, ms-swift, olmo-core, prime-rl, torchtune, unsloth): the framework on "
+        "which they run is then the answer's.",
     )
     trainer: TrainerName | None = Field(
         None,

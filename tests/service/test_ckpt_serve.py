@@ -46,6 +46,21 @@ def test_a_request_in_progress_is_finished_when_it_stops(tmp_path: Path) -> None
         assert process.wait(timeout=SECONDS_UNTIL_STUCK) in (0, -signal.SIGTERM)
 
 
+def test_a_request_that_does_not_end_in_time_is_refused_when_it_stops(tmp_path: Path) -> None:
+    head = "POST /v1/sizings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    log, arguments = tmp_path / "log", ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db")
+    with serving(log, *arguments) as (process, address), connected(address) as connection:
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(1024).startswith(b"HTTP/1.1 100 "), "the route waits for its body"
+        process.send_signal(signal.SIGTERM)
+        answer = connection.makefile("rb").read().decode()
+        assert process.wait(timeout=SECONDS_UNTIL_STUCK) in (0, -signal.SIGTERM)
+    assert answer.startswith("HTTP/1.1 503 ")
+    for said in ("retry-after: 5", "application/problem+json", "the service is stopping"):
+        assert said in answer
+    assert "Traceback" not in log.read_text()
+
+
 def test_the_default_database_is_in_the_data_directory_of_the_user(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

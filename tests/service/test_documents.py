@@ -26,13 +26,13 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK
 GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
 
 
-@pytest.mark.parametrize(("path", "num_links"), [("/", 48), ("/scenarios", 27), ("/docs", 5)])
-def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str, num_links: int) -> None:
+@pytest.mark.parametrize(("path", "min_links"), [("/", 40), ("/scenarios", 20), ("/docs", 5)])
+def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str, min_links: int) -> None:
     page = client.get(path)
     assert page.headers["content-type"].startswith("text/html")
     links = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
     links = [link for link in links if not link.startswith("#")]
-    assert len(links) == num_links
+    assert len(links) >= min_links
     assert not [link for link in links if re.match(r"\w+:|//", link)]
     for link in links:
         asset = client.get(page.url.join(link))

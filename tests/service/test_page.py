@@ -109,6 +109,43 @@ def test_the_answer_comes_first_with_three_figures_and_its_chart(visit: Visit) -
     open_tables(page)
     typed(page, "checkpoint.interval_seconds", "30min")
     assert page.locator(".all-figures table").first.is_visible(), "it stays open"
+    assert page.locator("#summary").is_hidden(), "the answer stands beside the form"
+    typed(page, "storage", "")
+    assert lead.all_inner_texts() == ["One checkpoint", "To buy: write", "To buy: capacity"], "no unknown one"
+
+
+MAX_SUMMARY_PIXELS = 60
+"""Of a phone's height: two lines of small letters."""
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+def test_on_a_phone_a_slim_line_with_the_answer_stays_in_sight_and_leads_to_it(visit: Visit, scheme: Scheme) -> None:
+    page = visit(width=360, scheme=scheme)
+    summary = page.locator("#summary")
+    assert (
+        words(summary).split()
+        == "Meets the target Lost time 21.0 % Best interval 31.5 min To buy: write 19.17 GB/s".split()
+    )
+    typed(page, "targets.max_stall_seconds", "10min")  # far below
+    page.evaluate("scrollTo(0, 500)")
+    box = summary.bounding_box()
+    assert box is not None
+    assert box["y"] == 0
+    assert box["height"] <= MAX_SUMMARY_PIXELS
+    typed(page, "checkpoint.interval_seconds", "30min")
+    assert "Lost time 21.0 %" not in words(summary).replace("\n", " ")
+    typed(page, "checkpoint.interval_seconds", "30")
+    page.locator("#summary.stale").wait_for()
+    typed(page, "model", "400B")  # its layout is chosen, which names are long
+    typed(page, "checkpoint.interval_seconds", "4h")
+    found = Axe().run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    summary.click()
+    assert page.evaluate("document.activeElement.id") == "answer"
+    top = page.locator("#answer").bounding_box()
+    assert top is not None
+    assert box["height"] <= top["y"] < 2 * MAX_SUMMARY_PIXELS, "below the line"
 
 
 GIVEN = "(blocks) => blocks.map((each) => `${each.dataset.title} ${each.querySelector('.given').textContent}`)"

@@ -202,9 +202,9 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     assert amount.input_value() == "4321"
     typed(page, "offers.0.prices.0.amount", "")
     typed(page, "offers.0.prices.0.amount", "€4")
-    assert (
-        "in the currency of the other prices" in page.locator("[id='offers.0.prices.0.amount-problem']").inner_text()
-    ), "of the second row"
+    said = page.locator("[id='offers.0.prices.0.amount-problem']").inner_text()
+    assert "in the currency of the other prices" in said, "of the second row"
+    assert said.startswith("Price 2, parallel file system: ")
     page.get_by_role("button", name="Remove price 2").click()
     answered(page)
     assert amount.input_value() == ""
@@ -293,6 +293,29 @@ def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_
     assert "config.json" in page.locator("#model-problem").inner_text()
 
 
+def test_what_another_model_clears_is_said_and_comes_back(page: Page) -> None:
+    cleared, before = page.locator("#cleared"), scenario(page)
+    assert cleared.is_hidden()
+    for text in ("", "4", "400B"):  # as it is typed
+        field(page, "model").fill(text)
+    answered(page)
+    lost = "Observed size 13.8 TB, Tensor parallel 8, Pipeline stages 64, Data parallel 6"
+    assert words(cleared) == f"Cleared, as of the former model: {lost}. Undo"
+    typed(page, "parallelism.tensor", "4")
+    assert "Tensor parallel" not in words(cleared)
+    typed(page, INTERVAL, "2h")
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        cleared.get_by_role("button", name="Undo").click()
+    assert scenario(page) == {**before, "checkpoint": {**before["checkpoint"], "interval_seconds": "2h"}}
+    assert cleared.is_hidden()
+    assert page.evaluate("document.activeElement.id") == "model"
+    typed(page, "model", "400B")
+    assert cleared.is_visible()
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        page.get_by_role("button", name="Start again").click()
+    assert cleared.is_hidden()
+
+
 def test_a_layout_that_fits_is_adopted(page: Page) -> None:
     page.get_by_role("button", name="Find layouts that fit").click()
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings")):
@@ -341,9 +364,33 @@ def test_only_the_latest_question_is_answered(page: Page) -> None:
 
 
 def test_nothing_moves_by_itself(page: Page) -> None:
+    """As a visitor has the page: what a test opens by script moves all that is below it."""
+    page.reload()
+    answered(page)
     page.locator(".drawn").first.scroll_into_view_if_needed()
     page.locator(".drawn.ready").first.wait_for()
-    typed(page, BANDWIDTH, "10 GB/s")
-    typed(page, "storage.profile.read_bytes_per_second", "slow")
-    page.locator(".drawn.ready").first.wait_for()
+    typed(page, "storage", "10 GB/s")
+    typed(page, INTERVAL, "soon")
+    page.locator(f"[id='{INTERVAL}'][aria-invalid=true]").wait_for()
     assert page.evaluate("window.shifted") < MAX_LAYOUT_SHIFT
+
+
+def test_what_the_answer_chose_stands_in_its_field_until_another_value_does(page: Page) -> None:
+    tensor, block = field(page, "parallelism.tensor"), page.locator("[data-title='Cluster and layout'] .given")
+    assert words(block) == "4 given"
+    typed(page, "model", "400B")
+    assert tensor.get_attribute("placeholder") == "8, chosen for you"
+    assert words(block) == "1 given, 5 chosen"
+    assert page.locator("#more > summary .given").inner_text() == "9 given, 5 chosen"
+    about = page.locator("[id='parallelism.tensor-about']").text_content() or ""
+    assert about.endswith("Chosen for you: has the fewest model-parallel GPUs of 16 layouts that fit 3,072 GPUs.")
+    assert field(page, "retention.keep_last").get_attribute("placeholder") == "1", "a default is not marked"
+    typed(page, "parallelism.tensor", "4")
+    assert words(block) == "2 given, 4 chosen"
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        field(page, "checkpoint.format").select_option("")
+    answered(page)
+    assert field(page, "checkpoint.format").locator("option").first.inner_text() == "torch-dist (default)"
+    typed(page, INTERVAL, "4")
+    page.locator(f"[id='{INTERVAL}'][aria-invalid=true]").wait_for()
+    assert page.locator("[data-chosen]").count() == 0, "there is no answer"

@@ -84,7 +84,11 @@ def test_a_body_that_is_no_object_is_refused(client: httpx.Client) -> None:
 @pytest.mark.parametrize("field", ['"targets": {"max_overhead_fraction": %s}', '"a": [{"b": %s}]'])
 def test_what_is_no_number_is_no_json(client: httpx.Client, field: str, number: str) -> None:
     body = f'{{"model": {{"preset": "gpt2"}}, {field % number}}}'
-    problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    [error] = document["errors"]
+    assert error["field"] in ("targets.max_overhead_fraction", "a.0.b")
+    assert error["value"] == number.replace("1e999", "Infinity")
+    assert "null" in error["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from sizing import cluster, layout, model, questions, run, state, storage, training
 
 STEPS = (model, state, cluster, layout, training, storage, run, questions)
-NUMBER = re.compile(r"int|float|Numbers|_?Array|np\.(int_|intp|float64)")
+NUMBER = re.compile(r"int|float|Numbers|Floats|np\.(int_|intp|float64)")
 CONTAINER = re.compile(r"(list|tuple|npt\.NDArray)\[")
 
 

@@ -5,7 +5,7 @@ import { visitor } from "./holder.js";
 import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
-import { presented, spoken } from "./presentation.js";
+import { presented, spoken, summary } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
@@ -36,7 +36,7 @@ async function start() {
   offers.build(decisions, (changed) => change({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
   byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
   byId("copy-link").addEventListener("click", copyLink);
-  document.querySelector(".skip").addEventListener("click", (event) => goTo(event, "answer"));
+  for (const link of document.querySelectorAll(".skip, #summary")) link.addEventListener("click", (event) => goTo(event, "answer"));
   saving.offer(() => state.scenario);
   window.addEventListener("hashchange", fromAddress);
   for (const button of document.querySelectorAll("[data-kind]")) button.addEventListener("click", () => keepAs(button.dataset.kind));
@@ -68,7 +68,8 @@ async function named(hash) {
 /** Go to a part of the page. The address stays the link. */
 function goTo(event, place) {
   event.preventDefault();
-  byId(place).focus();
+  byId(place).focus({ preventScroll: true });
+  byId(place).scrollIntoView();
 }
 
 function isBlock(value) {
@@ -103,7 +104,9 @@ async function asked() {
     await kept;
     if (!signal.aborted) showAnswer(answer);
   } catch (error) {
-    if (!signal.aborted) showProblem(error);
+    if (signal.aborted) return;
+    form.showAssumptions([]);
+    showProblem(error);
   }
 }
 
@@ -120,7 +123,10 @@ function showAnswer(answer) {
   byId("problems").replaceChildren();
   charts = answer.charts;
   exchange(byId("shown"), presented(answer, state.question === "answer"));
+  byId("summary").replaceChildren(...summary(answer));
+  byId("summary").dataset.standing = answer.standing;
   showSliders(byId("scenario"), answer.sliders);
+  form.showAssumptions(answer.assumptions);
   show(handle, handleOf(charts));
   speak(spoken(answer));
   ended("");
@@ -173,7 +179,7 @@ function showProblem(error) {
 }
 
 function ended(kind) {
-  byId("shown").className = kind;
+  for (const id of ["shown", "summary"]) byId(id).className = kind;
   byId("answer").setAttribute("aria-busy", String(later !== undefined));
 }
 

@@ -8,20 +8,22 @@ export function block(title, rows) {
   return element("details", { class: "block", "aria-label": title, "data-title": title }, element("summary", {}, title, " ", given), rows);
 }
 
-/** Say beside each block how many of its fields a document gives, and beside all of them together; `others` have no field. */
-export function showGiven(isGiven, others) {
-  let sum = others;
+/** Say beside each block how many of its fields are given and how many chosen, and beside all together; `others` have no field. */
+export function showGiven(isGiven, isChosen, others) {
+  const sum = [others, 0];
   for (const each of document.querySelectorAll(".block")) {
-    const count = [...each.querySelectorAll("[data-field]")].filter(({ id }) => isGiven(id)).length;
-    mark(each, count);
-    sum += count;
+    const fields = [...each.querySelectorAll("[data-field]")];
+    const counts = [isGiven, isChosen].map((holds) => fields.filter(({ id }) => holds(id)).length);
+    mark(each, counts);
+    counts.forEach((count, place) => (sum[place] += count));
   }
-  mark(byId("whole"), others);
+  mark(byId("whole"), [others, 0]);
   mark(byId("more"), sum);
 }
 
-function mark(details, count) {
-  details.querySelector(".given").textContent = count ? `${count} given` : "";
+function mark(details, [given, chosen]) {
+  const words = [given ? `${given} given` : "", chosen ? `${chosen} chosen` : ""];
+  details.querySelector(".given").textContent = words.filter(Boolean).join(", ");
 }
 
 /** Open what an element stands in. */

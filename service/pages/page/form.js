@@ -6,7 +6,7 @@ import { byId, element } from "./dom.js";
 import { FIRST, GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
-import { row } from "./row.js";
+import { row, showAssumed } from "./row.js";
 import { listed, sent } from "./token.js";
 
 const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
@@ -19,14 +19,16 @@ let scenario = {};
 let changed = () => {};
 /** By field what was typed into it in the place of others: clearing it brings those back. */
 let replaced = {};
+/** What the latest answer uses in the fields that are open. */
+let assumptions = [];
 
 /** Build the form from the schema of scenarios; `onChange` gets every new scenario. */
 export function build(scenarios, onChange) {
   schema = scenarios;
   changed = onChange;
-  const imports = configFiles(() => scenario, take);
+  const imports = configFiles(() => scenario, takeWhole);
   const [model, ...others] = FIRST.map((path) => rowOf(FIELDS.find((field) => field.path === path)));
-  byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others);
+  byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others, element("p", { id: "cleared", role: "status" }));
   const further = ({ path }) => !FIRST.includes(path);
   byId("blocks").replaceChildren(...GROUPS.map(({ title, fields }) => block(title, fields.filter(further).map(rowOf))));
   byId("parallelism.data").closest(".block").append(layouts());
@@ -48,8 +50,23 @@ export function show(shown) {
   scenario = shown;
   for (const { path } of FIELDS) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
+  showCleared();
+  count();
+}
+
+/** Show what an answer uses in the fields that are open. */
+export function showAssumptions(told) {
+  assumptions = told;
+  for (const field of FIELDS) showAssumed(field, schema, assumptions.find((each) => each.field === field.path));
+  count();
+}
+
+/** Say how many fields are given, and of how many the value was chosen. */
+function count() {
+  const isGiven = (path) => valueAt(scenario, path) !== undefined;
+  const chosen = assumptions.filter((each) => each.is_chosen && !isGiven(each.field)).map(({ field }) => field);
   const placed = ["model", "schema_version", ...FIELDS.map(({ path }) => path).filter((path) => path !== "storage")];
-  showGiven((path) => valueAt(scenario, path) !== undefined, leaves(scenario).filter((path) => !placed.some((each) => `${path}.`.startsWith(`${each}.`))).length);
+  showGiven(isGiven, (path) => chosen.includes(path), leaves(scenario).filter((path) => !placed.some((each) => `${path}.`.startsWith(`${each}.`))).length);
 }
 
 /** The paths of all values of a document. */
@@ -73,22 +90,36 @@ function write(id, value) {
 function put(field, value) {
   const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
   const given = field.path in WHOLE && value !== undefined ? WHOLE[field.path](String(value)) : value;
-  const base = value === undefined ? withReplaced(field) : without(field, others);
+  const base = value === undefined && field.path !== "model" ? withReplaced(field) : without(field, others);
   take(withValue(base, field.path, given));
 }
 
 /** The scenario without the fields that cannot stand beside one, which are remembered. */
 function without(field, others) {
   const former = others.filter((path) => valueAt(scenario, path) !== undefined).map((path) => [path, valueAt(scenario, path)]);
-  if (former.length) replaced[field.path] = former;
+  if (former.length) replaced[field.path] = field.path === "model" ? [["model", scenario.model], ...former] : former;
   return others.reduce((next, path) => withValue(next, path, undefined), scenario);
 }
 
-/** The scenario with the fields again that stood there before one was typed; not those of another model. */
+/** The scenario with the fields again that stood there before one was typed. */
 function withReplaced({ path, instead = [] }) {
-  const former = path === "model" || instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
+  const former = instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
   delete replaced[path];
   return former.reduce((next, [other, value]) => withValue(next, other, value), scenario);
+}
+
+/** Say what another model cleared and is still open, with a way back to the former model. */
+function showCleared() {
+  const open = (replaced.model ?? []).filter(([path]) => path !== "model" && valueAt(scenario, path) === undefined);
+  const names = open.map(([path, value]) => `${FIELDS.find((field) => field.path === path).label} ${value}`);
+  const sentence = names.length ? `Cleared, as of the former model: ${names.join(", ")}. ` : "";
+  if (byId("cleared").firstChild?.textContent === sentence) return;
+  byId("cleared").replaceChildren(...(sentence ? [sentence, element("button", { type: "button", onclick: takeFormerModel }, "Undo")] : []));
+}
+
+function takeFormerModel() {
+  take(withReplaced({ path: "model" }));
+  byId("model").focus();
 }
 
 function slide(field, value) {
@@ -154,10 +185,13 @@ function takeJson(typed) {
   const next = parsed(typed);
   const isDocument = typeof next === "object" && next !== null && !Array.isArray(next);
   byId("json-problem").textContent = isDocument ? "" : "This is no JSON document: check quotes, commas and brackets.";
-  if (isDocument) {
-    replaced = {};
-    take(next);
-  }
+  if (isDocument) takeWhole(next);
+}
+
+/** Take a scenario that stands in the place of all that was typed. */
+function takeWhole(next) {
+  replaced = {};
+  take(next);
 }
 
 /** Take what is dropped beside the place for files: text is a model, and so is a list or an index of tensors. */

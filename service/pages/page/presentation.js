@@ -6,8 +6,7 @@ import { labelled } from "./fields.js";
 import { gpuGrid } from "./gpu-grid.js";
 import { cell, heads, table, titled } from "./tables.js";
 
-/** The figures that stand first and large, by their labels; without them the first figures of an answer do. */
-const LEADING = ["Lost time", "Best interval", "To buy: write"];
+const NUM_LEADING = 3;
 
 /** The elements of a presentation, the answer first: verdict, three figures, their chart. `isFolded` folds its tables. */
 export function presented(answer, isFolded = false) {
@@ -40,16 +39,22 @@ export function spoken(answer) {
   return answer.standing === "none" ? answer.title : answer.verdict;
 }
 
+/** The answer in a slim line: how its verdict begins, and the three figures that stand first. */
+export function summary(answer) {
+  const figures = leading(answer.figures).map(({ label, figure }) => element("span", {}, element("small", {}, label), " ", unbroken(figure)));
+  return [element("strong", {}, labelled(spoken(answer)).split(/[:;\n]/)[0]), " ", ...figures];
+}
+
 function verdict(answer) {
   if (answer.standing === "none") return "";
   const lines = answer.verdict.split("\n").map((line) => element("p", {}, unbroken(labelled(line))));
   return element("section", { class: `verdict ${answer.standing}`, "aria-label": "Verdict" }, lines, sentences("", answer.remedies.map(labelled)));
 }
 
-/** The three figures that stand first. */
+/** The three figures that stand first and large: those that answer the question, before the first others. */
 export function leading(figures) {
-  const named = figures.filter(({ label }) => LEADING.includes(label));
-  return named.length === LEADING.length ? named : figures.slice(0, LEADING.length);
+  const first = [...figures.filter((row) => row.is_leading), ...figures.filter((row) => !row.is_leading)].slice(0, NUM_LEADING);
+  return figures.filter((row) => first.includes(row));
 }
 
 /** Tables under one heading to open, which stays open from answer to answer. */

@@ -11,23 +11,40 @@ const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
 
 /** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. */
 export function row(field, schema, take, slid) {
-  const { description, choices, placeholder } = described(schema, field.path);
+  const { choices, placeholder } = described(schema, field.path);
   const about = {
     id: field.path,
     "data-field": true,
     "aria-describedby": `${field.path}-about ${field.path}-problem`,
     oninput: (event) => take(typedValue(field.path, event.target.value)),
   };
-  const hint = field.hint && !placeholder ? `For example: ${field.hint}.` : "";
   return element(
     "div",
     { class: "field" },
     element("label", { for: field.path }, field.label),
     inputOf(about, field, { choices, placeholder }),
     field.slides ? slider(field, (step) => slid(valueOf(step))) : "",
-    element("p", { id: `${field.path}-about`, class: "about" }, `${description} ${hint}`.trim()),
+    element("p", { id: `${field.path}-about`, class: "about" }, aboutOf(field, schema)),
     element("p", { id: `${field.path}-problem`, class: "problem", "aria-live": "polite" }),
   );
+}
+
+/** What a field is; where the answer chose a value for it, why that one. */
+function aboutOf({ path, hint }, schema, assumed) {
+  const { description, placeholder } = described(schema, path);
+  const example = hint && !placeholder ? `For example: ${hint}.` : "";
+  const why = assumed?.is_chosen ? `${assumed.reason[0].toUpperCase()}${assumed.reason.slice(1)}.` : "";
+  return [description, example, why].filter(Boolean).join(" ");
+}
+
+/** Show in a field that is open what the answer uses there, marked where it was chosen; without that its default. */
+export function showAssumed(field, schema, assumed) {
+  const input = byId(field.path);
+  const standing = assumed?.value_text ?? described(schema, field.path).placeholder;
+  input.toggleAttribute("data-chosen", Boolean(assumed?.is_chosen));
+  byId(`${field.path}-about`).textContent = aboutOf(field, schema, assumed);
+  if (input.tagName === "SELECT") input.options[0].textContent = openChoice(standing);
+  else input.placeholder = assumed?.is_chosen ? `${standing}, ${assumed.reason.split(":")[0]}` : standing || field.hint || "";
 }
 
 /** Show what is wrong beside the fields it is about, which are opened to be seen; returns what belongs to none of them. */
@@ -35,7 +52,7 @@ export function showProblems(errors) {
   const inputs = [...document.querySelectorAll("[data-field]")];
   const placed = errors.map((error) => [placeOf(error.field, inputs), error]);
   for (const input of inputs) {
-    const own = placed.filter(([place]) => place === input).map(([, error]) => error.sentence);
+    const own = placed.filter(([place]) => place === input).map(([, error]) => named(error, input));
     if (own.length) {
       input.setAttribute("aria-invalid", "true");
       reveal(input);
@@ -45,11 +62,17 @@ export function showProblems(errors) {
   return placed.filter(([place]) => !place).map(([, error]) => error);
 }
 
-/** The input that a problem's field belongs to: its own where that is in sight, else the one that stands for its block. */
+/** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */
+function named({ field, sentence }, input) {
+  const name = input.getAttribute("aria-label");
+  return name && sentence.startsWith(`${field} `) ? `${name}: ${sentence.slice(field.length + 1)}` : sentence;
+}
+
+/** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */
 function placeOf(field, inputs) {
-  const named = field.replace(/^(workloads\.0\.)?scenario\./, "");
-  const own = inputs.find(({ id }) => id === named);
-  const whole = inputs.find(({ id }) => WHOLE.includes(id) && named.startsWith(id));
+  const path = field.replace(/^(workloads\.0\.)?scenario\./, "");
+  const own = inputs.find(({ id }) => id === path) ?? (/\.\d+$/.test(path) ? inputs.find(({ id }) => id.startsWith(`${path}.`)) : undefined);
+  const whole = inputs.find(({ id }) => WHOLE.includes(id) && path.startsWith(id));
   return own?.checkVisibility() ? own : (whole ?? own);
 }
 
@@ -70,8 +93,12 @@ function valueOf(typed) {
 }
 
 function choice(about, choices, placeholder) {
-  const open = element("option", { value: "" }, placeholder === "" ? "not given" : `${placeholder} (default)`);
+  const open = element("option", { value: "" }, openChoice(placeholder));
   return element("select", about, open, choices.map((each) => element("option", { value: each }, each)));
+}
+
+function openChoice(standing) {
+  return standing === "" ? "not given" : `${standing} (default)`;
 }
 
 function line(about, field, placeholder) {

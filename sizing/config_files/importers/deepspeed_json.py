@@ -73,9 +73,6 @@ DEEPSPEED_IGNORED = (
     "zero_optimization.stage3_max_live_parameters",
     "zero_optimization.stage3_max_reuse_distance",
     "zero_optimization.stage3_module_granularity_threshold",
-    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
-    "zero_optimization.stage3_gather_fp16_weights_on_model_save",
-    "zero_optimization.gather_16bit_weights_on_model_save",
     "zero_optimization.stage3_use_all_reduce_for_fetch_params",
     "zero_optimization.stage3_allgather_sequential",
     "zero_optimization.prefetch_bucket_size",
@@ -143,6 +140,13 @@ DEEPSPEED_IGNORED = (
 )
 """Settings that change no figure here. Source: DeepSpeed 0.19, runtime/config.py, runtime/zero/config.py, constants."""
 
+GATHERS_WEIGHTS = (
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+    "zero_optimization.stage3_gather_fp16_weights_on_model_save",
+    "zero_optimization.gather_16bit_weights_on_model_save",
+)
+"""Whether a Trainer writes whole weights too with ZeRO 3; with other stages it always does."""
+
 
 def read_deepspeed(reader: SettingReader, prefix: str = "") -> None:
     """Read DeepSpeed's settings, which may stand in a block of another file."""
@@ -153,6 +157,11 @@ def read_deepspeed(reader: SettingReader, prefix: str = "") -> None:
     _read_optimizer(reader, prefix)
     _read_others(reader, prefix)
     reader.ignore(*(f"{prefix}{pattern}" for pattern in DEEPSPEED_IGNORED))
+    gathers = [f"{prefix}{name}" for name in GATHERS_WEIGHTS]
+    if reader.draft.value("parallelism.zero_stage") != 3:
+        reader.ignore(*gathers)
+    for name in gathers:
+        reader.get(name, None)
 
 
 def _read(reader: SettingReader) -> None:

@@ -15,7 +15,7 @@ from sizing.config_files.importers.accelerate_config import (
     read_launch,
     tell_unknown_flags,
 )
-from sizing.config_files.importers.deepspeed_json import read_deepspeed
+from sizing.config_files.importers.deepspeed_json import GATHERS_WEIGHTS, read_deepspeed
 from sizing.config_files.importers.trainer_settings import (
     ACCELERATE_CONFIG,
     DEEPSPEED_JSON,
@@ -746,13 +746,7 @@ def put_gathered_weights(reader: SettingReader) -> None:
 
 
 def _gathers_weights(reader: SettingReader) -> bool:
-    names = (
-        "zero_optimization.stage3_gather_16bit_weights_on_model_save",
-        "zero_optimization.stage3_gather_fp16_weights_on_model_save",
-        "zero_optimization.gather_16bit_weights_on_model_save",
-        "deepspeed_config.zero3_save_16bit_model",
-        "launcher.zero3_save_16bit_model",
-    )
+    names = (*GATHERS_WEIGHTS, "deepspeed_config.zero3_save_16bit_model", "launcher.zero3_save_16bit_model")
     for source in (reader.source, *reader.sources_of_others()):
         for name in (*names, *(f"deepspeed.{name}" for name in names)):
             setting = source.settings.get(name)

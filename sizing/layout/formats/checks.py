@@ -29,6 +29,12 @@ _RULES: dict[FormatField, str] = {
     "stored_fraction": "is a field of format {able}",
 }
 
+_REMEDIES: dict[tuple[FormatField, FrameworkName], str] = {
+    ("zero_stage", "transformers"): "with DeepSpeed give training.framework deepspeed and, for the whole weights that "
+    "Trainer writes too, checkpoint.export.every 1; without it remove it",
+}
+"""Remedies for fields of what a framework runs on, beside which it writes files of its own."""
+
 _Fields = dict[FormatField, float | str | None]
 """Values of fields that only some formats take."""
 
@@ -187,4 +193,4 @@ def _remedy(field: FormatField, framework: FrameworkName) -> str:
         return "remove it"
     if field == "zero_stage" and any("distributed_optimizer" in each.takes for each in formats):
         return "remove it: training.distributed_optimizer shards the optimizer"
-    return "remove it, or change training.framework"
+    return _REMEDIES.get((field, framework), "remove it, or change training.framework")

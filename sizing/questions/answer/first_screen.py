@@ -8,7 +8,17 @@ from collections.abc import Iterator, Mapping
 from sizing.guesses.figures import BEST_INTERVAL, BYTES, LOST, OVERHEAD
 from sizing.present.guesses import guess_sentences, mark_meaning, roughly, with_range
 from sizing.present.purchase import amount_text, capacity_of_size, cost_text, priced_figure, target_text
-from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, FirstScreen, Row
+from sizing.present.rows import (
+    CALIBRATION,
+    FAILURES,
+    MTBF,
+    READ_RATE,
+    UNKNOWN,
+    WRITE_RATE,
+    FirstScreen,
+    LeadingRow,
+    Row,
+)
 from sizing.present.size import headline
 from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
 from sizing.questions.answer.run_rows import never_needs_storage
@@ -105,7 +115,8 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
     size = report.checkpoint
     files = f"{counted_text(size.num_files, 'file')}, {size.format}"
     stored = binary_bytes_text(report.stored_bytes)
-    row = Row("One checkpoint", decimal_bytes_text(report.stored_bytes), f"{stored}; {files}")
+    kind = LeadingRow if asks_for_size(report) else Row
+    row = kind("One checkpoint", decimal_bytes_text(report.stored_bytes), f"{stored}; {files}")
     if report.stored_bytes == size.written_bytes:
         yield roughly(report, row, BYTES)
     else:
@@ -149,12 +160,12 @@ def _loss(report: SizingReport) -> Iterator[Row]:
         lost = percent_text(interval.lost_at_interval_fraction)
         meaning = f"{every}: {_shares_text(report.shares)}"
         meaning += f"; restore left out: give {READ_RATE}" if interval.leaves_out_restore else ""
-        row = roughly(report, Row("Lost time", lost, meaning), LOST)
+        row = roughly(report, LeadingRow("Lost time", lost, meaning), LOST)
         yield row._replace(figure=f"{interval.at_least}{row.figure}")
     elif report.overhead.fraction is not None:
         stalled = share_of_interval_text(report.overhead.fraction)
         meaning = f"stalled by saves {every}; for failures give {MTBF}"
-        yield roughly(report, Row("Overhead", stalled, meaning), OVERHEAD)
+        yield roughly(report, LeadingRow("Overhead", stalled, meaning), OVERHEAD)
     else:
         yield Row("Lost time", UNKNOWN, f"give a storage, and {MTBF} or {FAILURES}")
     if interval.lost_at_interval_fraction is not None:
@@ -176,9 +187,9 @@ def _best(report: SizingReport) -> Iterator[Row]:
     period = math.inf if never_needs_storage(report.recovery) else interval.optimal_period_seconds
     if period is not None and period > LONGEST_BEST_SECONDS:
         why = "failures that need the main storage are that rare: take what other stops allow"
-        yield Row(label, f"over {seconds_text(LONGEST_BEST_SECONDS)}", why)
+        yield LeadingRow(label, f"over {seconds_text(LONGEST_BEST_SECONDS)}", why)
     elif period is not None and interval.goodput_at_optimum_fraction is not None:
-        yield roughly(report, Row(label, seconds_text(period), _best_text(report)), BEST_INTERVAL)
+        yield roughly(report, LeadingRow(label, seconds_text(period), _best_text(report)), BEST_INTERVAL)
 
 
 def _best_text(report: SizingReport) -> str:
@@ -190,7 +201,7 @@ def _best_text(report: SizingReport) -> str:
 def _purchase(report: SizingReport) -> Iterator[Row]:
     yield from _rates_together(report) if report.needed_together else _rates_alone(report)
     capacity = report.capacity
-    held = Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
+    held = LeadingRow("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
     yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
     if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
@@ -211,7 +222,7 @@ def _rates_together(report: SizingReport) -> Iterator[Row]:
             (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
             also = "".join(f", {_place(other)} {min_rate_text(value)}" for other, value in others)
             meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; {met}"
-            row = Row(f"To buy: {direction}", min_rate_text(rate), meaning)
+            row = LeadingRow(f"To buy: {direction}", min_rate_text(rate), meaning)
             yield roughly(report, row, _NEEDED[direction], *_TIMES[direction], shown=None)
     if INTERVAL in needed:
         yield Row("Interval to take", min_seconds_text(needed[INTERVAL]), f"{met} with these rates")
@@ -230,12 +241,12 @@ def _rates_alone(report: SizingReport) -> Iterator[Row]:
         is_missed = any(check.target == "min_goodput_fraction" and check.remedy for check in report.targets)
         goodput = "; for goodput see above" if is_missed else ""
         meaning = f"min bandwidth, for {target_text(report)}{goodput}"
-        yield roughly(report, Row("To buy: write", rate, meaning), _NEEDED["write"])
+        yield roughly(report, LeadingRow("To buy: write", rate, meaning), _NEEDED["write"])
     if required.restore_bytes_per_second is not None:
         recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
         rate = min_rate_text(required.restore_bytes_per_second)
         meaning = f"min bandwidth, for max recovery {seconds_text(recovery)}"
-        yield roughly(report, Row("To buy: read", rate, meaning), _NEEDED["read"])
+        yield roughly(report, LeadingRow("To buy: read", rate, meaning), _NEEDED["read"])
 
 
 def _capacity_text(capacity: Capacity) -> str:

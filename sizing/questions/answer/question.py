@@ -9,7 +9,7 @@ from sizing.present.rows import Summary
 from sizing.present.sliders import list_sliders
 from sizing.questions.answer.charts import report_charts
 from sizing.questions.answer.first_screen import first_screen
-from sizing.questions.answer.words import assumptions_made, inputs, sections
+from sizing.questions.answer.words import assumptions_made, each_assumed, inputs, sections
 from sizing.questions.chunks import Progress
 from sizing.questions.question import Answer, Check, Question, RestRoute, ScenarioFlags, TerminalStyle
 from sizing.report import ScenarioWithLayout, SizingReport, find_layout
@@ -35,6 +35,7 @@ def sizing_document(scenario: Scenario, report: SizingReport) -> Document:
         question=as_file(scenario.model_dump(mode="json", exclude_unset=True)),
         gpus=gpu_grid(scenario, report),
         sliders=list_sliders(scenario),
+        assumptions=tuple(each_assumed(scenario, report.assumptions)),
     )
 
 

@@ -25,6 +25,8 @@ _UNCOUNTED = "; activations not counted: they need training.micro_batch_size and
 def memory_rows(memory: GpuMemory) -> Iterator[Row]:
     """Rows of state and activations on the fullest GPU, and of whether they fit."""
     yield Row("state", decimal_bytes_text(memory.gpu_state_bytes), "weights, gradients and optimizer")
+    if memory.gathered_bytes:
+        yield Row("gathered", decimal_bytes_text(memory.gathered_bytes), "weights and gradients whole at one time")
     if memory.activation_bytes is not None and memory.total_bytes is not None:
         in_flight = counted_text(memory.in_flight_microbatches or 0.0, "microbatch")
         kept = f"of {in_flight} in flight; recomputation {memory.recomputation}"
@@ -55,6 +57,8 @@ def fits_text(memory: GpuMemory, *, is_one: bool) -> str:
     """Say whether the bytes that the fullest GPU needs fit what it has; `is_one` where they are its only subject."""
     capacity, verb = decimal_bytes_text(memory.gpu_memory_bytes or 0), "does" if is_one else "do"
     fits = ("fits" if is_one else "fit") if memory.runs else f"{verb} not fit"
+    if memory.runs and memory.needed_bytes + (memory.gathered_bytes or 0) > (memory.gpu_memory_bytes or 0):
+        fits = "may not fit"
     return f"{fits} {capacity} of the fullest GPU"
 
 
@@ -78,7 +82,8 @@ def fit_rows(report: SizingReport) -> Iterator[Row]:
         is_countable = batch is not None or LAYOUT not in assumed
         given = ["training.sequence_length", "training.micro_batch_size", *given] if is_countable else []
     step = f"; for step time and MFU give {', '.join(given)}" if given else ""
-    yield Row("GPU memory", decimal_bytes_text(memory.needed_bytes), meaning + step)
+    held = memory.needed_bytes + (memory.gathered_bytes or 0)
+    yield Row("GPU memory", decimal_bytes_text(held), meaning + step)
 
 
 def offload_rows(found: Offloaded | None) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from pydantic import BaseModel
@@ -14,7 +14,7 @@ from sizing.present.purchase import required_rows
 from sizing.present.rows import Grid, Section
 from sizing.present.size import checkpoint_section
 from sizing.present.targets import target_rows
-from sizing.provenance import CHOSEN, Assumption
+from sizing.provenance import CHOSEN, LAYOUT, Assumption
 from sizing.questions.answer.run_rows import cost_rows, recovery_rows, run_length_rows, time_rows
 from sizing.questions.answer.state_rows import (
     beside_rows,
@@ -73,6 +73,15 @@ def inputs(scenario: Scenario, assumptions: Sequence[Assumption] = ()) -> Grid:
         for path, value in _list_given(scenario, "")
     )
     return Grid("What was asked", ("input", "value"), rows)
+
+
+def each_assumed(scenario: Scenario, assumptions: Iterable[Assumption]) -> Iterator[Assumption]:
+    """Yield the assumptions with one for each degree of a layout that was chosen, as a form has a field for each."""
+    for each in assumptions:
+        degrees = scenario.parallelism.model_dump(exclude_unset=True) if each.field == LAYOUT else {}
+        yield from (each.model_copy(update={"field": f"{LAYOUT}.{name}", "value": degrees[name]}) for name in degrees)
+        if not degrees:
+            yield each
 
 
 def assumptions_made(assumptions: list[Assumption], spelling: Callable[[str], str] = figure_name) -> Grid:

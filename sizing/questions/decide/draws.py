@@ -43,7 +43,7 @@ class OfferCounts(StrictModel):
     num_best_by_lost: int = Field(description="Draws in which it loses least GPU time of those that are enough.")
     total: FigureCounts | None = Field(description="Costs over the horizon.")
     num_met: dict[str, dict[str, int | None]] = Field(description="Draws that meet a target, by workload and target.")
-    goodput: dict[str, FigureCounts | None] = Field(description="Goodputs, by workload.")
+    goodput: dict[str, FigureCounts | None] = Field(description="Fractions of time that are useful work, by workload.")
 
     def plus(self, other: OfferCounts) -> OfferCounts:
         """Add the draws of another part to these."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from sizing.cluster.adapters import MAX_ADAPTERS
@@ -302,7 +302,7 @@ class RefusedOffer(StrictModel):
     """An offer that breaks rules."""
 
     name: str = Field(description="Offer as the request names it, or where it stands there.")
-    problems: list[str] = Field(description="What is wrong with it, a sentence each.")
+    problems: list[str] = Field(description="What is wrong with it, a sentence each; fields by their paths within it.")
     is_judged: bool = Field(description="Whether only its prices are wrong: it is then judged without them.")
 
 
@@ -313,7 +313,7 @@ class Split(NamedTuple):
     refused: tuple[RefusedOffer, ...]
 
 
-def split_refused(document: object, error: ValidationError, model: type[BaseModel]) -> Split | None:
+def split_refused(document: object, error: ValidationError) -> Split | None:
     """Split the offers that break rules from a document, or only their prices where these alone break rules.
 
     None where the error is about anything else too, or about all offers.
@@ -327,7 +327,7 @@ def split_refused(document: object, error: ValidationError, model: type[BaseMode
     for details in errors:
         by_place.setdefault(int(details["loc"][1]), []).append(details)
     offers = document[_OFFERS]
-    refused = {place: _explain_refusal(offers[place], place, by_place[place], model) for place in by_place}
+    refused = {place: _explain_refusal(offers[place], place, by_place[place]) for place in by_place}
     kept = []
     for place, offer in enumerate(offers):
         if place not in refused:
@@ -339,10 +339,10 @@ def split_refused(document: object, error: ValidationError, model: type[BaseMode
     return Split({**document, _OFFERS: kept}, tuple(refused.values())) if kept else None
 
 
-def _explain_refusal(offer: object, place: int, errors: list[ErrorDetails], model: type[BaseModel]) -> RefusedOffer:
+def _explain_refusal(offer: object, place: int, errors: list[ErrorDetails]) -> RefusedOffer:
     name = offer.get("name") if isinstance(offer, Mapping) else None
     return RefusedOffer(
         name=name if isinstance(name, str) and name else f"{_OFFERS}.{place}",
-        problems=[problem.sentence for problem in explain_details(errors, model).problems],
+        problems=[problem.sentence for problem in explain_details(errors, Offer, skip=2).problems],
         is_judged=all(_PRICES in details["loc"][2:3] for details in errors),
     )

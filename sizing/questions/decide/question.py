@@ -62,7 +62,9 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     chart=decision_chart,
     check=Check("Exit with 1 where no offer is enough", lambda report: report.offers[0].verdict != "enough"),
     is_wide=True,
-    refusals=lambda report: (str(problem) for offer in report.refused_offers for problem in offer.problems),
+    refusals=lambda report: (
+        f"{offer.name}: {problem}" for offer in report.refused_offers for problem in offer.problems
+    ),
     may_name_calibrations=("offers.*.storage.calibration",),
     draggable=lambda request: request.workloads[0].scenario if len(request.workloads) == 1 else None,
     schema_name="decision",

@@ -331,7 +331,7 @@ class DecisionRequest(StrictModel):
             plain = with_plain_numbers(document, error)
             if plain is not None:
                 return cls.model_validate(plain)
-            rest = split_refused(document, error, cls)
+            rest = split_refused(document, error)
             if rest is None:
                 raise
             request = handler(rest.document)

@@ -67,7 +67,7 @@ class SimulationWork:
         scenario = find_layout(request.scenario).scenario
         self.request, self._run = request, evaluate(size_layout(scenario).workload, scenario.run_inputs)
         self._process = failure_process_to_simulate(self._run, request)
-        per_block = RUNS_PER_BLOCK * failures_per_run(self._process, request)
+        per_block = RUNS_PER_BLOCK * failures_per_run(request.run_seconds, float(self._process.mtbf_seconds))
         blocks = max(1, int(_FAILURES_PER_CHUNK / per_block))
         self.chunks = cut([0, request.num_runs], max_items=blocks * RUNS_PER_BLOCK)
 

@@ -21,7 +21,7 @@ from sizing.state.training import Recomputation
 from sizing.strict_model import StrictModel
 from sizing.training.execution import Execution, execution_of
 from sizing.training.memory.activations import HeldBytes, StageActivations, activations_of
-from sizing.training.memory.in_flight import InFlight, in_flight_of
+from sizing.training.memory.in_flight import InFlight, gathered_of, in_flight_of
 from sizing.training.memory.state import StateRule, host_traffic, on_gpu
 from sizing.training.time.step import StateBytes, StepTime, step_time
 from sizing.training.time.work import ModelWork, model_work
@@ -154,6 +154,11 @@ class GpuMemory(StrictModel):
     state_fits: bool | None = Field(
         description="Whether the state alone fits that memory. Null when the memory is unknown."
     )
+    gathered_bytes: int | None = Field(
+        None,
+        description="Bytes of weights and gradients that FSDP or ZeRO 3 gathers whole at one time, beside the state. "
+        "Null where nothing is gathered, or where working_bytes counts them.",
+    )
     activation_bytes: int | None = Field(
         None,
         description="Bytes of activations that wait for the backward pass on the fullest GPU. "
@@ -261,10 +266,13 @@ def gpu_memory(
         gpu_memory_bytes=capacity,
         state_fits=None if capacity is None else state_bytes <= capacity,
     )
+    activations = None if execution is None else activations_of(model, training, parallelism)
+    if activations is None:
+        gathered = gathered_of(model.inventory, training, parallelism, sharding)
+        state = state.model_copy(update={"gathered_bytes": gathered.num_bytes if gathered else None})
     if execution is None:
         return state
     of_step = {"num_microbatches": execution.num_microbatches, "bubble_fraction": execution.bubble_fraction}
-    activations = activations_of(model, training, parallelism)
     if activations is None:
         return state.model_copy(update=of_step)
     kept = StageActivations(activations, parallelism=parallelism, execution=execution)

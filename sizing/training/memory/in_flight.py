@@ -31,6 +31,30 @@ class Gathered(NamedTuple):
     text: str
 
 
+def gathered_of(
+    inventory: Inventory, training: Training, parallelism: Parallelism, sharding: Sharding
+) -> Gathered | None:
+    """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks.
+
+    What the stages of a pipeline keep gathered is counted in their memory. Of a mere count nothing is known to be.
+    Source: gathered_by_fsdp, gathered_by_zero3.
+
+    >>> from sizing.layout.sharding import sharding_of
+    >>> training, parallelism = Training(framework="fsdp2"), Parallelism(data=2)
+    >>> layers = (TensorGroup("w", (4, 3), 4, layers=range(2)),)
+    >>> gathered_of(layers, training, parallelism, sharding_of(training, parallelism)).num_bytes
+    72
+    """
+    inventory = tuple(group for group in trained_inventory(inventory, training) if group.placement != "spread")
+    match sharding.gathers if inventory else "nothing":
+        case "layers":
+            return gathered_by_fsdp(inventory, parallelism, value_bytes=value_bytes(training))
+        case "modules":
+            return gathered_by_zero3(inventory, value_bytes=value_bytes(training), tensor=parallelism.tensor)
+        case "stages" | "nothing":
+            return None
+
+
 def gathered_by_fsdp(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> Gathered:
     """Return what FSDP gathers at one time: w (2 P + T), w bytes a value.
 

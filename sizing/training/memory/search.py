@@ -25,10 +25,9 @@ from sizing.model import Model, ResolvedModel
 from sizing.state import Training
 from sizing.state.offload import Offload, Place
 from sizing.state.training import Recomputation
-from sizing.training.execution import value_bytes
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.gpu_memory import GpuMemory, gpu_memory
-from sizing.training.memory.in_flight import Gathered, gathered_by_fsdp, gathered_by_zero3
+from sizing.training.memory.in_flight import Gathered, gathered_of
 from sizing.training.memory.state import StateRule, state_bytes_off_gpu
 from sizing.training.time.work import model_work
 from sizing.units import counted_text, decimal_bytes_text, percent_text
@@ -141,18 +140,9 @@ class MemoryQuestion:
         return self._known_holders[key]
 
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
-        """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks.
-
-        What the stages of a pipeline keep gathered is counted in their memory.
-        """
-        inventory, w = self.model(tensor=parallelism.tensor).inventory, value_bytes(self.training)
-        match self.sharding(parallelism).gathers:
-            case "layers":
-                return gathered_by_fsdp(inventory, parallelism, value_bytes=w)
-            case "modules":
-                return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
-            case "stages" | "nothing":
-                return None
+        """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks."""
+        inventory = self.model(tensor=parallelism.tensor).inventory
+        return gathered_of(inventory, self.training, parallelism, self.sharding(parallelism))
 
     def remedies(self, num_gpus: int) -> str:
         """Suggest in words how a GPU would hold less than under any degrees on these GPUs."""

@@ -152,6 +152,9 @@ def test_a_file_goes_before_a_suggestion(tmp_path: Path) -> None:
         ("--tensor-model-parallel-size", "--tensor"),
         ("--num-gpus", "--gpus"),
         ("--tensro", "--tensor"),
+        ("--save-every", "--interval-steps"),
+        ("--peft", "--lora-rank"),
+        ("--cpu-offload", "--offload-optimizer"),
         ("--micro_batch", "--micro-batch"),
     ],
 )
@@ -159,6 +162,20 @@ def test_a_flag_that_is_none_is_told_the_right_one(typed: str, meant: str) -> No
     assert refusal("--model", "gpt2", typed, "8") == (
         f"{typed} is not a flag of ckpt-size answer: did you mean {meant}."
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "remedy"),
+    [
+        ("nemo2", "did you mean nemo."),
+        ("fsdp", "did you mean fsdp2."),
+        ("colossalai", "give what it runs on, of megatron, fsdp2, torchtitan, deepspeed, "),
+    ],
+)
+def test_a_framework_that_is_not_known_is_told_what_is(typed: str, remedy: str) -> None:
+    said = refusal("--model", "gpt2", "--framework", typed)
+    assert said.startswith("--framework must be ")
+    assert remedy in said
 
 
 def test_the_names_of_other_tools_lead_to_flags_that_there_are_and_hide_none() -> None:

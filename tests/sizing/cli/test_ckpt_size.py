@@ -271,6 +271,7 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["--model", "gpt2", "--storage", "nowhere.json"], "nowhere.json cannot be read"),
         (["--model", "gpt2", "--storage", "empty.json"], "must have at least one rate"),
         (["--json"], "the scenario is missing"),
+        (["words.json"], "line 1 column 68 (char 67), found nan: write names and texts in double quotes, no number as"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:
@@ -283,6 +284,7 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, argume
         "twice.yaml": "model: {preset: gpt2}\nmodel: {preset: gpt3-175b}\n",
         "surrogate.json": '{"model": {"preset": "\\ud800"}}',
         "nan.json": '{"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": NaN}}',
+        "words.json": '{"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": nan}}',
         "comma.yaml": "{model: {preset: gpt2}, cluster: {num_gpus: 1,24}}",
         "unknown.yaml": "modle: gpt2\nmodel: {preset: gpt2}\n",
         "empty.json": "{}",

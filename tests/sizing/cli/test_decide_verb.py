@@ -93,7 +93,16 @@ def test_a_price_without_a_period_is_refused_in_one_sentence(folder: Path) -> No
     found = decide_verb(cwd=folder)
     assert found.returncode == 2
     assert found.stderr.splitlines() == [
-        "error: offers.0.prices.0 has a price per terabyte without a period: give every: once, month or year."
+        "error: parallel file system: prices.0 has a price per terabyte without a period: give every: once, month or year."
+    ]
+
+
+def test_the_offer_of_a_wrong_field_is_named_where_there_is_no_answer(folder: Path) -> None:
+    broken = REFERENCE_DECISION["offers"][0] | {"tiers": [{"kind": "local-nvme", "interval_seconds": 60}]}
+    (folder / FILE).write_text(json.dumps(REFERENCE_DECISION | {"offers": [broken]}))
+    assert decide_verb(cwd=folder).stderr.splitlines() == [
+        "error: offers.0.tiers.0 ('parallel file system') needs storage: the rates of a local-nvme: "
+        "give the tier a storage with profile or preset."
     ]
 
 

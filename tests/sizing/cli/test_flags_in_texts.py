@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,13 @@ def test_what_the_file_leaves_open_is_asked_for_by_its_flag(tmp_path: Path) -> N
     assert words("give reliability.mtbf_seconds") == "give reliability.mtbf_seconds"
     assert words("give storage.profile.write_bytes_per_second") == "give --write-bandwidth"
     assert flag_words(path, {"mtbf": "4h"})("give reliability.mtbf_seconds") == "give --mtbf"
+
+
+def test_a_name_alone_in_an_entry_of_a_list_is_one_of_the_entry() -> None:
+    problem = Problem("checkpoint.tiers.0.storage.profile", "has no rate", "", "give write_bytes_per_second: 9 GB/s")
+    assert CommandLine(None, {}).problem(problem) == problem
+    beside = replace(problem, field="storage.profile")
+    assert CommandLine(None, {}).problem(beside).remedy == "give --write-bandwidth: 9 GB/s"
 
 
 def test_a_plain_word_is_a_field_only_where_its_flag_is_typed() -> None:

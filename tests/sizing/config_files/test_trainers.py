@@ -540,6 +540,16 @@ def test_what_deepspeed_does_and_no_field_says_is_told(settings: dict[str, Any],
     assert name in {each.setting for each in report.not_understood}
 
 
+@pytest.mark.parametrize(("stage", "gathers", "is_written"), [(3, True, True), (3, False, False), (2, True, True)])
+def test_gathered_weights_have_an_effect_with_zero_3_alone(stage: int, gathers: bool, is_written: bool) -> None:
+    name = "stage3_gather_16bit_weights_on_model_save"
+    deepspeed = {"bf16": {"enabled": True}, "zero_optimization": {"stage": stage, name: gathers}}
+    report = import_texts(f"deepspeed train.py {_FLAGS} --bf16 True --deepspeed x.json", json.dumps(deepspeed))
+    assert (report.scenario["checkpoint"].get("export") is not None) is is_written
+    has_effect = f"zero_optimization.{name}" not in {each.setting for each in report.no_matter}
+    assert has_effect is (stage == 3)
+
+
 def test_a_trainer_that_contradicts_deepspeed_is_refused() -> None:
     deepspeed = json.dumps({**_OFFLOADED, "bf16": {"enabled": True}})
     with pytest.raises(InvalidInput, match=r"bf16-mixed.* in 1-train\.sh: bf16\.enabled.* and .*fp16-mixed"):

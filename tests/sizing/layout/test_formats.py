@@ -581,6 +581,11 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             "fsdp-dtensor, got True: remove it, or change training.framework",
         ),
         (
+            {"training": {"framework": "transformers"}, "parallelism": {"zero_stage": 2}},
+            "got 2: with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer writes too, "
+            "checkpoint.export.every 1; without it remove it.",
+        ),
+        (
             {"parallelism": {"shard_group": 2, "data": 4}},
             "parallelism.shard_group is a field of format fsdp-dtensor or fsdp-sharded",
         ),

@@ -1,15 +1,17 @@
 """A config.json counts what `transformers` builds from it, or is refused by name."""
 
+import json
 from typing import Any
 
 import pytest
 import torch
 import transformers
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.model import Architecture, num_parameters
+from sizing.model import Architecture, Model, num_parameters
 from sizing.model.huggingface import config_classes, model_from
 from sizing.model.inventory import inventory_of
 from sizing.report import answer
@@ -148,6 +150,22 @@ def test_the_default_config_of_every_model_type_counts_what_transformers_builds(
     if model_type == "deepseek_v2":
         config.num_experts_per_tok = 6
     assert counted(config.to_dict()) == built(config)
+
+
+def test_a_config_as_python_and_yaml_have_it_is_the_one_of_its_json() -> None:
+    config = transformers.LlamaConfig.from_dict({"num_labels": 3}).to_dict() | {
+        "layers_block_type": ("attention", "attention")
+    }
+    assert config["id2label"] == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    of_python, of_yaml, of_json = (
+        Model.model_validate({"huggingface_config": each})
+        for each in (
+            config,
+            yaml.safe_load(yaml.safe_dump(json.loads(json.dumps(config)) | {"id2label": config["id2label"]})),
+            json.loads(json.dumps(config)),
+        )
+    )
+    assert of_python == of_yaml == of_json
 
 
 def test_the_biases_of_falcon_are_counted() -> None:

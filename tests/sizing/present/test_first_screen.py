@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sizing.cli.report_text import answer_text
 from sizing.field_paths import with_field
-from sizing.present.rows import FirstScreen
+from sizing.present.rows import UNKNOWN, FirstScreen
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.answer.words import sections
 from sizing.questions.question import TerminalStyle
@@ -354,6 +354,14 @@ def test_model_and_gpus_alone_tell_whether_they_fit_and_what_the_time_of_a_step_
     assert timed["Step time"].endswith(" GB fit 80.00 GB of the fullest GPU")
 
 
+def test_weights_that_fsdp_gathers_are_in_the_memory_and_may_not_fit_though_the_state_does() -> None:
+    """Llama-3.1-405B has 16 bytes a parameter over 92 GPUs, and three layers of 3.188e9 parameters in bf16."""
+    said = memory_of(
+        model={"preset": "llama-3.1-405b"}, cluster={}, training={"framework": "fsdp2"}, parallelism={"data": 92}
+    )
+    assert said["GPU memory"].startswith("89.71 GB may not fit 80.00 GB of the fullest GPU without activations")
+
+
 def test_memory_is_not_on_the_first_screen_where_the_verdict_says_it_or_nobody_named_gpus() -> None:
     assert memory_of(cluster={"num_gpus": 1}) == {}
     assert memory_of(cluster={}) == {}
@@ -408,3 +416,19 @@ def test_a_best_interval_of_months_is_not_shown_as_a_number(data: int) -> None:
     (row,) = [row for row in first_screen(report).figures if row.label == "Best interval"]
     assert row.figure == "over 7.0 days"
     assert "need the main storage" in row.meaning
+
+
+def test_what_was_asked_leads_and_an_unknown_figure_does_not() -> None:
+    assert {row.label for name in NAMES for row in screen_of(name).figures if row.is_leading} == {
+        *("Lost time", "Overhead", "Best interval"),
+        *("To buy: write", "To buy: read", "To buy: capacity"),
+        "One checkpoint",  # where no storage is given
+    }
+    leading = [row for name in NAMES for row in screen_of(name).figures if row.is_leading]
+    assert not [row for row in leading if row.figure == UNKNOWN]
+    (unknown,) = (
+        row for row in first_screen(answer({"model": {"preset": "gpt2"}})).figures if row.label == "Lost time"
+    )
+    assert (unknown.figure, unknown.is_leading) == (UNKNOWN, False)
+    label, *_ = leading[0]
+    assert label == leading[0].label, "a row stays three texts"

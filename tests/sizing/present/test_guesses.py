@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from sizing.field_paths import with_field
-from sizing.guesses.figures import LOST
+from sizing.guesses.figures import LOST, REQUIRED
 from sizing.guesses.guess import WIDE_FRACTION
-from sizing.present.guesses import TITLE, guess_grid, guess_rows, guess_sentences, input_words, marked
+from sizing.present.guesses import (
+    TITLE,
+    guess_grid,
+    guess_rows,
+    guess_sentences,
+    guessed_range_text,
+    input_words,
+    marked,
+)
 from sizing.questions.answer.first_screen import key_figures
 from sizing.questions.answer.notebook import report_html
 from sizing.questions.answer.run_rows import time_rows
@@ -102,6 +110,7 @@ def test_a_figure_that_a_guess_moves_by_more_than_the_rule_has_its_range_beside_
     rows = {row.label: row for row in key_figures(report)}
     for path, label in (("restore.seconds", "Restore time"), (LOST, "Lost time")):
         low, high = report.guessed_ranges[path]
+        assert high is not None
         values = [figure(each, path) for each in [report, *answers]]
         assert low <= min(values) * (1 + 1e-9)
         assert high >= max(values) * (1 - 1e-9)
@@ -109,6 +118,26 @@ def test_a_figure_that_a_guess_moves_by_more_than_the_rule_has_its_range_beside_
         ends = (figure_text(path, low) if unit not in figure_text(path, high) else number, figure_text(path, high))
         assert rows[label].meaning.startswith(f"{ends[0]} to {ends[1]}; ")
     assert set(report.guessed_ranges) == {path for guess in report.guesses for path in guess.moves}
+
+
+def test_a_required_rate_says_that_with_a_guess_no_rate_is_enough() -> None:
+    """To plan a write of OLMo 3 32B on 1,024 GPUs takes 6 to 360 s, of which the longest is above the max stall."""
+    scenario = {
+        "model": {"preset": "olmo-3-32b"},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 1024},
+        "checkpoint": {"mode": "sync"},
+        "storage": {"profile": {"write_bytes_per_second": 1e11, "read_bytes_per_second": 1e11}},
+        "targets": {"max_stall_seconds": 300, "recovery_seconds": 500},
+        "reliability": {"mtbf_seconds": "3h", "detection_seconds": 0},
+    }
+    report = answer(scenario)
+    for path in REQUIRED:  # to relaunch takes 5 to 10 min
+        low, high = report.guessed_ranges[path]
+        assert high is None, path
+        assert low <= figure(report, path)
+        assert guessed_range_text(report, path) == f"{figure_text(path, low)} or more, up to where no rate is enough"
+    assert "up to where no rate is enough" in " ".join(row.meaning for row in key_figures(report))
 
 
 def test_a_guess_that_moves_no_headline_shows_beside_the_figure_that_it_moves() -> None:
@@ -124,6 +153,7 @@ def test_a_guess_that_moves_no_headline_shows_beside_the_figure_that_it_moves() 
     )
     write = next(row for row in key_figures(report) if row.label == "Write time")
     low, high = report.guessed_ranges["write.seconds"]
+    assert high is not None
     assert high / low > 10
     assert write.figure.startswith("~")
     assert write.meaning.startswith(f"{seconds_text(low)} to {seconds_text(high)}; ")

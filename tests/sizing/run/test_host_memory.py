@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sizing.cluster import node_catalog
 from sizing.layout.formats.base import TENSOR_BY_TENSOR, WHOLE_FILES
 from sizing.questions.answer.first_screen import key_figures
 from sizing.report import SizingReport, answer
@@ -144,6 +145,22 @@ def test_a_gathered_save_needs_more_than_the_bytes_that_are_counted(
     assert report.host_memory.fits is fits
     warnings = [each for each in report.warnings if each.startswith("A save needs")]
     assert [said in each for each in warnings] == [True] if said else not warnings
+
+
+@pytest.mark.parametrize(
+    ("node", "modules", "module_gib"),
+    [
+        ("dgx-h100", 32, 64),
+        ("dgx-h200", 32, 64),
+        ("dgx-b200", 32, 64),
+        ("mi300x-x8", 24, 64),
+        ("mi325x-x8", 24, 96),
+        ("mi355x-x8", 24, 128),
+    ],
+)
+def test_memory_of_a_host_is_that_of_its_modules(node: str, modules: int, module_gib: int) -> None:
+    """Modules as MLCommons' system descriptions and the guide of DGX B200 count them; 64 GB of one are 64 GiB."""
+    assert node_catalog()[node].spec.host_memory_bytes == modules * module_gib * 2**30
 
 
 def test_the_first_screen_has_the_host_memory_where_something_is_gathered_or_staged() -> None:

@@ -132,3 +132,20 @@ def test_the_best_intervals_are_never_worse_than_those_asked_for(
     assert best[0].interval_seconds <= best[1].interval_seconds
     at_best, as_asked = (float(multilevel_goodput_fraction(each, mtbf_seconds=mtbf)) for each in (best, levels))
     assert at_best >= as_asked
+
+
+def test_a_run_with_notices_gains_nothing_from_an_interval_without_end() -> None:
+    """Saves within notices are then all there are, and as many of them as before."""
+    front = Level(0.0, 0.0, 0.0, 460.0, 0.64, is_notice=True)
+    main = Level(0.0, 1.35, 0.0, 532.0, 0.36)
+    shares = [
+        float(
+            multilevel_goodput_fraction(
+                [replace(front, interval_seconds=interval / 1e4), replace(main, interval_seconds=interval)],
+                mtbf_seconds=11_571.0,
+            )
+        )
+        for interval in (1e5, 1e6, 3e6, 1e8, 3e9)
+    ]
+    assert 0.5 < shares[1] < shares[0] < 0.7
+    assert shares[1:] == pytest.approx([shares[1]] * 4)

@@ -96,7 +96,7 @@ def test_each_tier_is_held_against_its_capacity() -> None:
     answered = report(tiered(PEERS | {"keep": 2}, NVME | {"capacity_bytes": "1 GB"}, ARCHIVE))
     found = rows(answered)
     assert found["peer-memory"].node_bytes == 2 * 3 * 8 * answered.layout.max_rank_bytes
-    assert found["peer-memory"].capacity_bytes == 2e12
+    assert found["peer-memory"].capacity_bytes == 2**41
     assert found["peer-memory"].fits
     assert found["local-nvme"].fits is False
     assert found["object-store"].stored_bytes == pytest.approx(BYTES * 31, rel=1e-6)
@@ -155,7 +155,10 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
         ([ARCHIVE | {"mode": "sync"}], "must not be sync behind the main storage.*remove mode"),
         ([PEERS | {"replicas": 1}], "must have replicas of 2 or more with kind peer-memory"),
         ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have replicas 1 with kind host-memory"),
-        ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
+        (
+            [{"kind": "local-nvme", "interval_seconds": 60}],
+            "needs storage: the rates of a local-nvme.*give the tier a storage",
+        ),
         (
             [{"kind": "host-memory", "interval_seconds": 60}],
             r"tiers\.0\.recovered_fraction is required, as reliability",

@@ -10,6 +10,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.model import Architecture, catalog
 from sizing.published import published
+from sizing.questions.answer.first_screen import first_screen
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
@@ -319,8 +320,10 @@ def test_what_may_leave_the_gpu_is_named_where_no_degrees_help_and_does(
     assert said is not None
     assert remedy in said
     moved = training | {"offload": dict(OFFLOADED.findall(said))}
-    after = answer(scenario_from(document | {"training": moved})).training
-    assert (after.state_fits, after.cannot_run) == (True, None)
+    after = answer(scenario_from(document | {"training": moved}))
+    assert (after.training.state_fits, after.training.cannot_run) == (True, None)
+    [on_gpu] = (row.figure for row in first_screen(after).figures if row.label == "GPU memory")
+    assert f" fits: {on_gpu} on the fullest GPU, and a node keeps" in said
 
 
 def test_no_offload_is_named_that_host_memory_does_not_hold() -> None:
