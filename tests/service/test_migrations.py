@@ -95,9 +95,7 @@ def test_a_filled_database_of_each_revision_keeps_what_it_held(database: Databas
         connection = session.connection()
         for step in REVISIONS[: REVISIONS.index(revision) + 1]:
             command.upgrade(_config(connection), step)
-            for statement in FILLINGS[step]:
-                bound = {name: value for name, value in parameters.items() if f":{name}" in statement}
-                connection.execute(text(statement), bound)
+            fill(connection, step, parameters)
     before = values_of(database)
     migrate(database)
     after = values_of(database)
@@ -107,6 +105,29 @@ def test_a_filled_database_of_each_revision_keeps_what_it_held(database: Databas
         assert state_of(session.connection()).revision == known_to()
         context = MigrationContext.configure(session.connection(), opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_last_migration_can_be_taken_back_and_done_again(database: Database) -> None:
+    parameters = {"uuid": UUIDS[database.engine.dialect.name], "hash": b"\x01" * 32}
+    *before, last = REVISIONS
+    with database.writing() as session:
+        for revision in before:
+            command.upgrade(_config(session.connection()), revision)
+            fill(session.connection(), revision, parameters)
+    held = values_of(database)
+    with database.writing() as session:
+        command.upgrade(_config(session.connection()), last)
+        fill(session.connection(), last, parameters)
+        command.downgrade(_config(session.connection()), before[-1])
+    assert values_of(database) == held
+    assert migrate(database).revision == last
+
+
+def fill(connection: Connection, revision: str, parameters: dict[str, Any]) -> None:
+    """Fill the tables that a revision adds."""
+    for statement in FILLINGS[revision]:
+        bound = {name: value for name, value in parameters.items() if f":{name}" in statement}
+        connection.execute(text(statement), bound)
 
 
 def values_of(database: Database) -> dict[tuple[str, str], list[object]]:
