@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,14 @@ STEPS: QuestionEntry["StepsRequest", "StepsReport"] = QuestionEntry(
     "steps", "Take a number of steps.", module="tests.service.steps"
 )
 NUM_STEPS = 4
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "from sizing.questions.registry import QUESTIONS, QuestionEntry; "
+    f"QUESTIONS['steps'] = QuestionEntry(*{tuple(STEPS)!r}); "
+    "from service.cli.main import main; main()",
+]
+"""The service with this question."""
 
 
 class StepsRequest(BaseModel):
@@ -25,6 +34,8 @@ class StepsRequest(BaseModel):
     num_steps: int = NUM_STEPS
     kills: bool = False
     """Whether each step kills its process."""
+    seconds: float | None = None
+    """Time that each step takes; None where it waits until a file lets it go on."""
 
 
 class StepsPart(BaseModel):
@@ -50,7 +61,9 @@ class Steps:
             begun.write(f"{items.start} {os.getpid()}\n")
         if self.request.kills:
             os.kill(os.getpid(), signal.SIGKILL)
-        while not (folder / f"go-{items.start}").exists():
+        if self.request.seconds is not None:
+            time.sleep(self.request.seconds)
+        while self.request.seconds is None and not (folder / f"go-{items.start}").exists():
             time.sleep(0.02)
         progress(1.0)
         return StepsPart(value=math.sin(items.stop) / 3)
@@ -79,7 +92,7 @@ QUESTION = Question[StepsRequest, StepsReport](
     example={"folder": "."},
     route=RestRoute(path="steps", name="create_steps", summary="Steps", description="Steps.", example="Steps"),
     work=Steps,
-    summary=lambda report: Summary(f"{report.value}"),
+    summary=lambda report: Summary(f"{report.value}", grids=()),
     command_line=RequestFiles("request", "Steps"),
     may_name_calibrations=(),
 )

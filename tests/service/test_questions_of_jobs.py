@@ -16,11 +16,13 @@ from service.app import ROUTERS, create_app
 from service.database import jobs
 from service.database.jobs import NewJob
 from service.settings import Settings
+from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import REFERENCE_FILE
 from sizing.config_files.request import REFERENCE_IMPORT
 from sizing.offer_tables import REFERENCE_OFFER_TABLE
 from sizing.questions.registry import QUESTIONS, SWEEP
-from sizing.scenario import REFERENCE_SCENARIO, SCHEMA_VERSION
+from sizing.scenario import REFERENCE_SCENARIO
+from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration import calibrate
 from tests.service.test_calibrations import RUNS
 from tests.service.test_jobs import ONE, in_state
@@ -97,7 +99,7 @@ def test_calibrations_are_in_the_request(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_has_the_same_answer(path: str) -> None:
     kind = heavy_kind(path)
     request = kind.request.model_validate(EXAMPLES[path])
-    form = "json" if path != "sizings" else "presentation"
+    form: ReportForm = "json" if path != "sizings" else "presentation"
     assert kind.answer_json(form, request_json(request)) == kind.answer(form, request)
 
 

@@ -1,0 +1,158 @@
+"""Kills at random moments of jobs on two servers: how each job ends, and how many of its chunks were computed twice.
+
+    scripts/random-kills --kills 100 --seed 1
+
+prints a line for each kill, and the counts of all. Jobs of ten chunks are asked of two servers on one SQLite file, and
+their computing processes and servers killed, stopped for a while, or told to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from sizing.questions.chunks import ignore_progress
+from tests.service import conftest
+from tests.service.steps import PROGRAM, QUESTION, StepsRequest, begun
+from tests.service.test_jobs import as_if_later
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
+
+NUM_CHUNKS = 10
+SECONDS_OF_A_CHUNK = 0.3
+WAYS = ("process killed", "server killed", "server stopped", "server told to end")
+
+
+class Servers:
+    """Two servers on a database. One that has ended is started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url, self._folder = f"sqlite:///{folder}/x.db", folder
+        self._stacks: list[ExitStack] = [ExitStack(), ExitStack()]
+        self._started: list[tuple[subprocess.Popen[bytes], str]] = [self.start(place) for place in range(2)]
+
+    def start(self, place: int) -> tuple[subprocess.Popen[bytes], str]:
+        """Start the server of a place."""
+        log = self._folder / f"log-{place}-{time.monotonic_ns()}"
+        arguments = ("--port", "0", "--database-url", self.url, "--requests-per-second", "0")
+        return self._stacks[place].enter_context(conftest.serving(log, *arguments))
+
+    def process(self, place: int) -> subprocess.Popen[bytes]:
+        """The process of a place."""
+        return self._started[place][0]
+
+    def address(self, place: int) -> str:
+        """Where a place answers."""
+        return self._started[place][1]
+
+    def replace(self, place: int) -> None:
+        """Start a server again that has ended."""
+        self._stacks[place].close()
+        self._started[place] = self.start(place)
+
+    def close(self) -> None:
+        """End both."""
+        for stack in self._stacks:
+            stack.close()
+
+
+@contextmanager
+def two_servers() -> Iterator[tuple[Servers, Path]]:
+    """Two servers, and a folder for what is asked of them."""
+    conftest.PROGRAM[:] = PROGRAM
+    with tempfile.TemporaryDirectory(prefix="random-kills-") as folder:
+        servers = Servers(Path(folder))
+        try:
+            yield servers, Path(folder)
+        finally:
+            servers.close()
+
+
+def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
+    """Kill, stop or end what computes a job, or the server of a place; heartbeats are missed at once."""
+    process = servers.process(place)
+    match way:
+        case "process killed":
+            for _, pid in begun(folder)[-1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        case "server killed":
+            process.kill()
+            process.wait(timeout=SECONDS_UNTIL_STUCK)
+            as_if_later(servers.url)
+            servers.replace(place)
+        case "server stopped":
+            process.send_signal(signal.SIGSTOP)
+            as_if_later(servers.url)
+            time.sleep(4.0)  # in which the other server looks
+            process.send_signal(signal.SIGCONT)
+        case _:
+            process.terminate()
+            process.wait(timeout=SECONDS_UNTIL_STUCK)
+            servers.replace(place)
+
+
+def run_one(servers: Servers, folder: Path, way: str, generator: random.Random) -> tuple[str, int]:
+    """Ask a job, kill at a random moment, and return its outcome and how many chunks were begun more than once."""
+    folder.mkdir()
+    question = {"folder": str(folder), "num_steps": NUM_CHUNKS, "seconds": SECONDS_OF_A_CHUNK}
+    alone = {**question, "folder": str(folder / "alone")}
+    Path(alone["folder"]).mkdir()
+    request = StepsRequest.model_validate(alone | {"seconds": 0})
+    expected = QUESTION.answer_request(request, ignore_progress).report.model_dump_json().encode()
+    first, victim = generator.randrange(2), generator.randrange(2)
+    asked = httpx.post(
+        f"{servers.address(first)}/v1/steps",
+        json=question,
+        headers={"prefer": "respond-async"},
+        timeout=SECONDS_UNTIL_STUCK,
+    )
+    job = asked.headers["location"]
+    time.sleep(generator.uniform(0.0, NUM_CHUNKS * SECONDS_OF_A_CHUNK + 0.5))
+    kill(servers, folder, way, victim)
+    address = servers.address(1 - victim)
+
+    def end() -> str | None:
+        found = httpx.get(f"{address}{job}", timeout=SECONDS_UNTIL_STUCK).json()
+        return str(found["state"]) if found["ended_at"] else None
+
+    state = until(end)
+    is_right = state == "done" and httpx.get(f"{address}{job}/result").content == expected
+    steps = Counter(step for step, _ in begun(folder))
+    outcome = "right" if is_right else f"{state}, wrong" if state == "done" else state
+    return outcome, sum(steps.values()) - NUM_CHUNKS
+
+
+def main() -> int:
+    """Print how each job ended; exit with 1 where one is lost or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    generator = random.Random(given.seed)  # noqa: S311 - moments to repeat, no secrets
+    outcomes: Counter[str] = Counter()
+    num_again = 0
+    with two_servers() as (servers, folder):
+        for number in range(given.kills):
+            way = WAYS[number % len(WAYS)]
+            outcome, again = run_one(servers, folder / f"{number}", way, generator)
+            print(f"{number + 1} {way}: {outcome}, {again} of {NUM_CHUNKS} chunks begun again", flush=True)
+            outcomes[outcome] += 1
+            num_again += again
+    print(f"{given.kills} kills: {dict(outcomes)}; {num_again} of {given.kills * NUM_CHUNKS} chunks begun again")
+    return int(outcomes.keys() != {"right"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
