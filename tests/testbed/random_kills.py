@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -106,7 +107,7 @@ def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
 def run_one(servers: Servers, folder: Path, way: str, generator: random.Random) -> tuple[str, int]:
     """Ask a job, kill at a random moment, and return its outcome and how many chunks were begun more than once."""
     folder.mkdir()
-    question = {"folder": str(folder), "num_steps": NUM_CHUNKS, "seconds": SECONDS_OF_A_CHUNK}
+    question: dict[str, Any] = {"folder": str(folder), "num_steps": NUM_CHUNKS, "seconds": SECONDS_OF_A_CHUNK}
     alone = {**question, "folder": str(folder / "alone")}
     Path(alone["folder"]).mkdir()
     request = StepsRequest.model_validate(alone | {"seconds": 0})
