@@ -187,6 +187,8 @@ FLAGS = (
     Flag("--strategy", "reliability.strategy", "NAME", "restart"),
     Flag("--spares", "reliability.spares.num", "N", "2"),
     Flag("--repair", "reliability.repair_seconds", "TIME", "4h"),
+    Flag("--regroup", "reliability.shrink.regroup_seconds", "TIME", "3min"),
+    Flag("--lost-step", "reliability.step_seconds", "TIME", "12s"),
     Flag("--keep-last", "retention.keep_last"),
     Flag("--disk", "retention.disk_bytes", "SIZE", "250GB"),
     Flag("--keep-free", "retention.free_fraction", "FRACTION", "10%"),

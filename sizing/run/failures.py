@@ -237,11 +237,17 @@ class Reliability(StrictModel):
 
     @model_validator(mode="after")
     def _strategy_has_what_it_takes(self) -> Self:
-        needed = {"spares": ("spares", "repair_seconds"), "shrink": ("shrink", "repair_seconds", "step_seconds")}
-        needed["peers"] = ("step_seconds",)
-        for name in needed.get(self.recovery_strategy, ()):
-            if getattr(self, name) is None:
-                raise broken_rule(f"has strategy {self.recovery_strategy} without {name}", f"give reliability.{name}")
+        needed = {
+            "spares": ("spares.num", "repair_seconds"),
+            "shrink": ("shrink.regroup_seconds", "repair_seconds", "step_seconds"),
+            "peers": ("step_seconds",),
+        }
+        paths = needed.get(self.recovery_strategy, ())
+        missing = [path for path in paths if getattr(self, path.partition(".")[0]) is None]
+        if missing:
+            lacking = ", ".join(path.partition(".")[0] for path in missing)
+            to_give = ", ".join(f"reliability.{path}" for path in missing)
+            raise broken_rule(f"has strategy {self.recovery_strategy} without {lacking}", f"give {to_give}")
         if self.strategy is None and (self.spares or self.shrink):
             raise broken_rule(
                 "has spares or shrink and no strategy, which is restart then",

@@ -64,6 +64,9 @@ def parse_bytes(value: Any) -> Any:
     if _bits_per_unit(unit) is not None:
         raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
     factor = _bytes_per_unit(unit or "B")
+    if len(unit) == 1 and _bytes_per_unit(f"{unit}B"):
+        either = f"write {number:f}{unit.upper()}B, or {number:f}{unit.upper()}iB as du and lsblk count"
+        raise broken_rule("could be powers of 1000 or of 1024", either)
     if factor is None:
         raise broken_rule("has an unknown unit of size", "use B, kB to EB or KiB to EiB: 13.8 TB")
     return round(number * factor)
@@ -117,6 +120,8 @@ def parse_seconds(value: Any) -> Any:
     unitless_sum = len(terms) > 1 and any(not unit for _, unit in terms)
     if rest or not terms or unitless_sum:
         raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
+    if terms[-1][1] in ("step", "steps"):
+        raise broken_rule("is in steps", "give a time; an interval in steps is checkpoint.interval_steps")
     if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
         raise broken_rule("has an unknown unit of time", "use ms, s, min, h, d, w or y: 4h")
     seconds = float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))

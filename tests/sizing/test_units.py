@@ -84,6 +84,19 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         parse_bytes_per_second(text)
 
 
+@pytest.mark.parametrize(("text", "said"), [("500G", "500GB, or 500GiB"), ("1.5 t", "1.5TB, or 1.5TiB")])
+def test_a_size_without_its_b_could_be_powers_of_1000_or_of_1024(text: str, said: str) -> None:
+    with pytest.raises(PydanticCustomError, match=f"powers of 1000 or of 1024: write {said} as du and lsblk count"):
+        parse_bytes(text)
+
+
+def test_steps_are_no_time() -> None:
+    with pytest.raises(
+        PydanticCustomError, match=r"is in steps: .* an interval in steps is checkpoint\.interval_steps"
+    ):
+        parse_seconds("500steps")
+
+
 @pytest.mark.parametrize("text", ["500 gbps", "500 GBPS"])
 def test_a_rate_that_could_be_bits_or_bytes_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError, match="could be bits or bytes: write GB/s for bytes or Gb/s for bits"):

@@ -18,7 +18,7 @@ from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemor
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
 from sizing.questions.layouts.search import Search, SizedCandidate, Tally
 from sizing.training.memory.activations import uncounted_activations
-from sizing.training.memory.search import CannotRun, no_fit_text
+from sizing.training.memory.search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
 
 MEASURED_CONTEXT_TOKENS = 4096
@@ -117,13 +117,23 @@ def explain_no_fit(search: Search, lowest: MinMemory) -> CannotRun:
         gpu_memory_bytes=search.gpu_memory_bytes,
         headroom="" if is_sure else f" with {percent_text(1 - search.room_bytes / search.gpu_memory_bytes)} headroom",
     )
-    return CannotRun(because, f"{search.question.remedies(search.num_gpus)}, or other nodes", is_sure=is_sure)
+    remedy = f"{search.question.remedies(lowest.parallelism)}, or other nodes"
+    return CannotRun(because, remedy, is_sure=is_sure)
 
 
 def refuse(request: LayoutsRequest, lowest: MinMemory) -> CannotRun:
     """Explain why no layout fits, with a number of GPUs on which one does where the first that are tried have one."""
     search, scenario = Search(request), request.scenario
     refusal = explain_no_fit(search, lowest)
+    divided = suggest_shard_group(
+        search.question,
+        lowest.parallelism,
+        room_bytes=search.room_bytes,
+        recomputations=RECOMPUTATIONS,
+        has_own_batch=False,
+    )
+    for remedy in divided:
+        return refusal._replace(remedy=remedy)
     fewest = search.num_gpus * 2 ** math.ceil(math.log2(max(2.0, lowest.gpu_bytes / search.room_bytes)))
     for more in (fewest, 2 * fewest):
         cluster = scenario.cluster.model_copy(update={"num_gpus": more})

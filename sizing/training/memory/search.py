@@ -139,15 +139,24 @@ class MemoryQuestion:
             self._known_holders[key] = holder_classes(spans, parallelism, ())
         return self._known_holders[key]
 
+    def may_divide(self, given: Parallelism) -> bool:
+        """Return whether each replica holds all state, which FSDP would divide."""
+        return FRAMEWORKS[self.training.framework].shards == "shard-group" and given.shard_group is None
+
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
         """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks."""
         inventory = self.model(tensor=parallelism.tensor).inventory
         return gathered_of(inventory, self.training, parallelism, self.sharding(parallelism))
 
-    def remedies(self, num_gpus: int) -> str:
-        """Suggest in words how a GPU would hold less than under any degrees on these GPUs."""
+    def remedies(self, given: Parallelism) -> str:
+        """Suggest in words how a GPU would hold less than under any degrees on as many GPUs."""
         per_node = self.node.spec.gpus_per_node
-        more = "Use more GPUs" + (f" in whole nodes of {per_node}" if num_gpus % per_node else "")
+        more = "Use more"
+        if self.may_divide(given):
+            takes_group = "shard_group" in self.saved_as.takes
+            way = "by parallelism.shard_group" if takes_group else "with training.framework fsdp2"
+            more = f"Divide the state {way} over these or more"
+        more += " GPUs" + (f" in whole nodes of {per_node}" if given.num_gpus % per_node else "")
         return more + (", a smaller micro_batch_size" if (self.training.micro_batch_size or 1) > 1 else "")
 
 
@@ -216,6 +225,7 @@ def cannot_run(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) 
     remedies = ". ".join(
         (
             *_suggest_distributed_optimizer(question, given, room_bytes=room_bytes, recomputations=stronger),
+            *suggest_shard_group(question, given, room_bytes=room_bytes, recomputations=stronger),
             _describe_nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
         )
     )
@@ -241,6 +251,31 @@ def _suggest_distributed_optimizer(
         recomputed = f" and recomputation {memory.recomputation}" if memory.recomputation else ""
         yield (
             f"With training.distributed_optimizer true{in_format}{recomputed} it needs "
+            f"{decimal_bytes_text(memory.needed_bytes)}"
+        )
+
+
+def suggest_shard_group(
+    question: MemoryQuestion,
+    given: Parallelism,
+    *,
+    room_bytes: int,
+    recomputations: Sequence[Recomputation],
+    has_own_batch: bool = True,
+) -> Iterator[str]:
+    """Suggest to divide all state over the replicas, where each holds all of it and that is enough.
+
+    The recomputation of a batch that was assumed is chosen anew, so it is not named.
+    """
+    takes_group = "shard_group" in question.saved_as.takes
+    if not (question.may_divide(given) and takes_group) or given.num_replicas == 1:
+        return
+    divided = given.model_copy(update={"shard_group": given.num_replicas})
+    memory = question.memory(divided, room_bytes=room_bytes, recomputations=recomputations)
+    if memory.needed_bytes <= room_bytes:
+        recomputed = f" and recomputation {memory.recomputation}" if has_own_batch and memory.recomputation else ""
+        yield (
+            f"With parallelism.shard_group {given.num_replicas}{recomputed}, as FSDP divides the state, it needs "
             f"{decimal_bytes_text(memory.needed_bytes)}"
         )
 
@@ -276,7 +311,7 @@ def _describe_nearest(
         f"No degrees tried on these GPUs fit with {percent_text(HEADROOM_FRACTION)} headroom; "
         f"the nearest, {words}, needs {decimal_bytes_text(needed)}",
         *itertools.islice(filter(None, emptier), 1),
-        f"{question.remedies(given.num_gpus)}, or run ckpt-size layouts",
+        f"{question.remedies(given)}, or run ckpt-size layouts",
     )
     return ". ".join(ways)
 

@@ -267,7 +267,7 @@ def test_a_word_that_stands_in_no_name_is_looked_for_in_the_lines() -> None:
 
 def test_a_word_that_stands_nowhere_is_told_the_nearest_name() -> None:
     assert refusal("nodes", "dgx-h300") == (
-        "the word fits none of the 42 nodes, got 'dgx-h300': the nearest names are dgx-h200, dgx-h100, dgx-b300."
+        "the word fits none of the 46 nodes, got 'dgx-h300': the nearest names are dgx-h200, dgx-h100, dgx-b300."
     )
 
 

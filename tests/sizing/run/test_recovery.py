@@ -252,6 +252,12 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "peers that share one optimizer": (PEERS, DISTRIBUTED, "no other node holds a copy"),
     "no spares": ({**SPARES, "spares": {"num": 0}}, {}, "must be at least 1, got 0"),
     "spares that are not said": ({"strategy": "spares", **REPAIR}, {}, "has strategy spares without spares"),
+    "shrink alone": (
+        {"strategy": "shrink"},
+        {},
+        "has strategy shrink without shrink, repair_seconds, step_seconds: give reliability.shrink.regroup_seconds, "
+        "reliability.repair_seconds, reliability.step_seconds",
+    ),
     "spares without a strategy": ({"spares": {"num": 1}, **REPAIR}, {}, "has spares or shrink and no strategy"),
     "one group": (SHRINK, ONE_REPLICA, "with one data-parallel group"),
     "more groups needed than there are": (

@@ -399,3 +399,33 @@ def test_steps_that_cannot_be_are_refused(training: dict[str, Any], parallelism:
     with pytest.raises(InvalidInput) as caught:
         report_of(training=training, parallelism=parallelism)
     assert sentence in str(caught.value)
+
+
+REPLICATED = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": 16}}
+"""8.03 billion parameters, of which each replica of DDP holds 16 bytes each: 128.5 GB, on GPUs of 80 GB."""
+
+
+@pytest.mark.parametrize("framework", ["transformers", "accelerate", "lightning"])
+@pytest.mark.parametrize("parallelism", [{}, {"data": 16}])
+def test_what_each_replica_holds_fits_once_it_is_divided_as_said(framework: str, parallelism: dict[str, Any]) -> None:
+    document = REPLICATED | {"training": {"framework": framework}, "parallelism": parallelism}
+    said = answer(document).training.remedy
+    assert said is not None
+    found = re.match(r"With parallelism\.shard_group (\d+), as FSDP divides the state, it needs ", said)
+    assert found is not None, said
+    divided = {"data": 16, "shard_group": int(found[1])}
+    after = answer(document | {"training": {"framework": framework}, "parallelism": divided})
+    assert (after.training.state_fits, after.training.cannot_run) == (True, None)
+
+
+def test_plain_ddp_whose_file_holds_no_shards_is_led_to_fsdp() -> None:
+    document = REPLICATED | {"training": {"framework": "ddp"}}
+    said = answer(document).training.remedy
+    assert said == "Divide the state with training.framework fsdp2 over these or more GPUs, or other nodes"
+    assert answer(document | {"training": {"framework": "fsdp2"}}).training.cannot_run is None
+
+
+def test_what_is_too_large_even_when_divided_needs_more_gpus_too() -> None:
+    document = REPLICATED | {"model": {"preset": "llama-3.1-405b"}, "training": {"framework": "transformers"}}
+    said = answer(document).training.remedy
+    assert said == "Divide the state by parallelism.shard_group over these or more GPUs, or other nodes"
