@@ -51,7 +51,7 @@ def with_plain_numbers(document: object, error: ValidationError) -> dict[str, An
     if not isinstance(document, dict) or not numbers:
         return None
     _require_one_currency(document, numbers)
-    return with_fields(document, {path: found["number"].replace(",", "") for path, found in numbers.items()})
+    return with_fields(document, {path: _plain(found) for path, found in numbers.items()})
 
 
 def _find_printed(document: object, error: ValidationError) -> dict[str, re.Match[str]]:
@@ -63,10 +63,16 @@ def _find_printed(document: object, error: ValidationError) -> dict[str, re.Matc
         if not isinstance(value, str) or not (is_count or problem["type"] in _NUMBER):
             continue
         match = _PRINTED.fullmatch(value)
-        is_money = match is not None and bool(match["sign"] or match["code"])
-        if match is not None and not (is_count and is_money) and value_at(document, path) == value:
+        if match is None or _plain(match) == value:  # which is no count: 2.5
+            continue
+        is_money = bool(match["sign"] or match["code"])
+        if not (is_count and is_money) and value_at(document, path) == value:
             found[path] = match
     return found
+
+
+def _plain(found: re.Match[str]) -> str:
+    return found["number"].replace(",", "")
 
 
 def _require_one_currency(document: dict[str, Any], numbers: dict[str, re.Match[str]]) -> None:

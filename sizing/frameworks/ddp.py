@@ -55,6 +55,10 @@ TRANSFORMERS = replace(
         ShippedDefault("training.optimizer", "adamw", "optim adamw_torch_fused"),
         shipped_detection(1800, "ddp_timeout 1800"),
     ),
+    described_by={
+        "zero_stage": "with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer writes "
+        "too, checkpoint.export.every 1"
+    },
     loading="each rank reads all weights and the whole optimizer; with FSDP rank 0 does, or each rank its shards",
     source="transformers 5.23, trainer.py, _save_checkpoint, _save_optimizer_and_scheduler, _load_optimizer_and_"
     "scheduler; training_args.py; bf16 and fp16 are autocast of the weights as they were loaded",

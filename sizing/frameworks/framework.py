@@ -201,7 +201,7 @@ class Framework:
     replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
     too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
-    long ranks may wait for one another.
+    long ranks may wait for one another. `described_by`: by a field that it does not take, how what it runs on is said.
     """
 
     name: FrameworkName
@@ -233,6 +233,7 @@ class Framework:
     keeps_base_as_trained: bool = False
     converts_to_universal: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
+    described_by: Mapping[str, str] = field(default_factory=dict)
 
 
 HUNG_FRACTION = 0.121

@@ -105,7 +105,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "Unsloth",
         "transformers",
         f"of weights in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
-        "Unsloth, its notebooks: SFTTrainer of TRL, on transformers' Trainer",
+        "Unsloth, cards of its models: trained with TRL, whose SFTTrainer is transformers' Trainer",
     ),
 }
 """Trainers by the names that people give as training.framework."""

@@ -34,6 +34,13 @@ def test_a_comma_that_may_be_a_decimal_point_is_not_guessed_at(text: str) -> Non
         scenario_from({"model": {"preset": "gpt2"}, "parallelism": {"data": text}})
 
 
+@pytest.mark.parametrize("text", ["2.5", " 2.5", "1,024.5", "many", "1e9"])
+def test_what_is_no_count_is_refused_where_offers_are_judged_without_those_that_break_rules(text: str) -> None:
+    document = with_fields(REFERENCE_DECISION, {"odds": {"num_draws": text}})
+    with pytest.raises(InvalidInput, match=r"^odds\.num_draws must be a whole number"):
+        DECIDE.question.parse_request(document)
+
+
 def test_prices_are_read_with_sign_or_code() -> None:
     assert decision(price="$2.80", other="$5,000").per_lost_gpu_hour == 2.8
     assert decision(price="1,234.50 USD").per_lost_gpu_hour == 1234.5

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pydantic import BaseModel
 
 from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.framework import OptimizerSharding
 from sizing.layout.formats.base import CheckpointFormat, FormatField, Mode, Reshards
 from sizing.layout.formats.registry import FORMATS, formats_of
@@ -28,12 +29,6 @@ _RULES: dict[FormatField, str] = {
     "optimizer_sharding": "is a field of format {able}",
     "stored_fraction": "is a field of format {able}",
 }
-
-_REMEDIES: dict[tuple[FormatField, FrameworkName], str] = {
-    ("zero_stage", "transformers"): "with DeepSpeed give training.framework deepspeed and, for the whole weights that "
-    "Trainer writes too, checkpoint.export.every 1; without it remove it",
-}
-"""Remedies for fields of what a framework runs on, beside which it writes files of its own."""
 
 _Fields = dict[FormatField, float | str | None]
 """Values of fields that only some formats take."""
@@ -193,4 +188,5 @@ def _remedy(field: FormatField, framework: FrameworkName) -> str:
         return "remove it"
     if field == "zero_stage" and any("distributed_optimizer" in each.takes for each in formats):
         return "remove it: training.distributed_optimizer shards the optimizer"
-    return _REMEDIES.get((field, framework), "remove it, or change training.framework")
+    beside = FRAMEWORKS[framework].described_by.get(field, "change training.framework")
+    return f"remove it, or {beside}"

@@ -45,7 +45,7 @@ QUESTION = Question[DecisionRequest, DecisionReport](
         offers_in="offers",
     ),
     options=(
-        Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N", read=int),
+        Option("odds", "odds.num_draws", "Draw the inputs that are ranges N times, as 100000", metavar="N"),
         Option(
             "author", "author", "Who answers for the recommendation, for the first page of the report", metavar="NAME"
         ),

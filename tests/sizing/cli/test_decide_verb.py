@@ -82,9 +82,10 @@ def test_odds_say_how_sure_the_decision_is(folder: Path) -> None:
         "Odds of each",
     ):
         assert text in found.stdout
-    refused = decide_verb("--odds", "500000000", cwd=folder)
-    assert refused.returncode == 2
-    assert "odds.num_draws must be at most 100000000, got 500000000" in refused.stderr
+    for typed, rule in (("500000000", "at most 100000000, got '500000000'"), ("many", "a whole number, got 'many'")):
+        refused = decide_verb("--odds", typed, cwd=folder)
+        assert refused.returncode == 2
+        assert f"odds.num_draws must be {rule}" in refused.stderr
 
 
 def test_a_price_without_a_period_is_refused_in_one_sentence(folder: Path) -> None:

@@ -582,8 +582,8 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         ),
         (
             {"training": {"framework": "transformers"}, "parallelism": {"zero_stage": 2}},
-            "got 2: with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer writes too, "
-            "checkpoint.export.every 1; without it remove it.",
+            "got 2: remove it, or with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer "
+            "writes too, checkpoint.export.every 1.",
         ),
         (
             {"parallelism": {"shard_group": 2, "data": 4}},
