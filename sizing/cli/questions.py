@@ -239,7 +239,7 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
     request = _request_of_scenario(question, asked_by, document, own)
     table = None
     if output.as_csv and output.report_file is None and question.stream is not None:
-        table = question.stream(request)
+        table = question.stream(request, output.computer)
     if table is not None:
         _write_csv(table)
     else:

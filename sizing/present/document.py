@@ -117,6 +117,9 @@ class ShownTable(_Shown):
     rows: list[list[str]] = Field(description="Text of each cell, in the order of the columns.")
     stressed: frozenset[int] = Field(description="Rows that stand out, counted from 0.")
     is_figures: bool = Field(description="Whether all cells are figures, which stand to the right.")
+    topic: Literal["", "guesses"] = Field(
+        description="What it is about, where a page shows that in a place of its own."
+    )
 
 
 class ShownSlider(_Shown):

@@ -9,7 +9,7 @@ from itertools import groupby
 from sizing.layout.ranks import RankClass
 from sizing.present.capacity import capacity_grid
 from sizing.present.figure_names import figure_name
-from sizing.present.guesses import guess_grid
+from sizing.present.guesses import guess_grid, visible_guesses
 from sizing.present.rows import UNKNOWN, Grid
 from sizing.provenance import Runs
 from sizing.report import SizingReport
@@ -35,7 +35,7 @@ def report_grids(report: SizingReport) -> list[Grid]:
         grids.append(_job_limits_grid(report.job_limits))
     if report.capacity_over_time and report.capacity.growth_bytes_per_day:
         grids.append(capacity_grid(report.capacity_over_time))
-    if report.guesses:
+    if visible_guesses(report.guesses, report.headline):
         grids.append(guess_grid(report))
     return grids
 

@@ -46,14 +46,22 @@ def guess_sentences(report: SizingReport, num: int) -> list[str]:
 
 
 def guess_grid(report: SizingReport) -> Grid:
-    """Show the range of each guess, and the source of the range."""
+    """Show the range of each guess, what the headline becomes over it, and the source of the range."""
+    headline = report.headline
     return Grid(
-        "Ranges of the guesses",
-        ("input", "assumed", "may be", "source"),
+        TITLE,
+        ("input", "assumed", "may be", headline_words(headline), "source"),
         tuple(
-            (figure_name(each.field), _text(each, each.assumed), range_text(each), each.source)
-            for each in visible_guesses(report.guesses, report.headline)
+            (
+                figure_name(each.field),
+                _text(each, each.assumed),
+                range_text(each),
+                _becomes_text(each, headline.figure),
+                each.source,
+            )
+            for each in visible_guesses(report.guesses, headline)
         ),
+        topic="guesses",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 UNKNOWN = "unknown"
 
@@ -58,6 +58,8 @@ class Grid(NamedTuple):
     """Whether all cells are figures: they stand to the right, and are not wrapped."""
     num_keys: int = 1
     """The first columns by which a row is known: they stand again where the others go on below."""
+    topic: Literal["", "guesses"] = ""
+    """What it is about, where a page shows that in a place of its own."""
     leads: bool = False
     """Whether it is part of the answer: on a page it stands before what a reader must know, and before charts."""
 

@@ -183,7 +183,7 @@ class Question(Generic[RequestT, ReportT]):
     """Paragraph below the line that the registry has of the verb. {a.field} stands for its flag."""
     has_first_screen: bool = False
     """Whether a terminal shows a first screen alone, and all tables with `--full`."""
-    stream: Callable[[RequestT], CsvTable | None] | None = None
+    stream: Callable[[RequestT, Computer], CsvTable | None] | None = None
     """Makes all rows as CSV, one after the other, of more than a report holds; None for a request whose rows are only
     known when all is done."""
     csv_help: str = ""

@@ -18,7 +18,7 @@ from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ignore_progress
 from sizing.questions.registry import SWEEP
 from sizing.questions.sweep import axes
-from sizing.questions.sweep.answer import sweep_to_report
+from sizing.questions.sweep.answer import stream_sweep, sweep_to_report
 from sizing.questions.sweep.request import REFERENCE_SWEEP
 from tests.executors.toy_work import Mischief, Sum, ToyWork
 
@@ -87,6 +87,18 @@ def test_a_sweep_by_two_processes_is_that_of_one_to_the_bit(monkeypatch: pytest.
     alone = SWEEP.question.answer_request(request).report
     together = SWEEP.question.answer_request(request, ignore_progress, LocalWorkers(2).compute).report
     assert together.model_dump_json() == alone.model_dump_json()
+
+
+def test_rows_come_chunk_by_chunk_and_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axes, "_ROWS_PER_CHUNK", 100)
+    varied = {"parallelism": {**REFERENCE_SWEEP["scenario"]["parallelism"], "tensor": [7, 8]}}
+    document = REFERENCE_SWEEP | {"scenario": REFERENCE_SWEEP["scenario"] | varied}
+    request = SWEEP.question.request.model_validate(document)
+    alone, together = stream_sweep(request), stream_sweep(request, LocalWorkers(2).compute)
+    assert alone is not None
+    assert together is not None
+    assert (together.columns, list(together.rows)) == (alone.columns, list(alone.rows))
+    assert [*together.omissions()] == [*alone.omissions()] != []
 
 
 def test_without_the_library_the_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -467,7 +467,24 @@ def test_the_limit_that_decides_and_the_guesses_are_drawn(
     chart_named(page, "What limits the write")
     limits = page.locator("figure", has=page.get_by_role("heading", name="What limits the write"))
     assert "bottleneck: " in limits.inner_text()
+    guesses = page.locator("section.guesses")
+    assert words(guesses).startswith("These guesses move the answer\ndetection ")
+    guesses.locator("summary").first.click()
     assert "detection" in (chart_named(page, "Guesses by how far they move").text_content() or "")
+    assert guesses.locator("figure").count() == 1
+    assert guesses.get_by_role("columnheader").all_inner_texts() == [
+        "input",
+        "assumed",
+        "may be",
+        "lost time",
+        "source",
+    ]
+    open_tables(page)
+    assert [text for text in page.locator("h2, h3").all_inner_texts() if "uess" in text] == [
+        "These guesses move the answer",
+        "Guesses by how far they move the lost time",
+        "These guesses move your answer",
+    ]
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -24,7 +24,7 @@ INTERVAL = "checkpoint.interval_seconds"
 BANDWIDTH = "storage.profile.write_bytes_per_second"
 MAX_LAYOUT_SHIFT = 0.1
 """Good, by web.dev's Core Web Vitals."""
-REFUSED = re.compile("status of (401|404|422) ")
+REFUSED = re.compile("status of (401|404|422|503) ")
 """What the browser says of answers that tests ask for."""
 COUNT_SHIFTS = """
 window.shifted = 0;
@@ -314,6 +314,34 @@ def test_what_another_model_clears_is_said_and_comes_back(page: Page) -> None:
     with page.expect_response(lambda response: response.request.method == "POST"):
         page.get_by_role("button", name="Start again").click()
     assert cleared.is_hidden()
+
+
+def test_what_a_slider_of_gpus_clears_is_said_and_comes_back(page: Page) -> None:
+    cleared, before = page.locator("#cleared"), scenario(page)
+    for _ in range(2):
+        pressed(page, slider(page, "cluster.num_gpus"), "ArrowRight")
+    assert words(cleared) == "Cleared, as the number of GPUs decides it: Data parallel 6. Undo"
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        cleared.get_by_role("button", name="Undo").click()
+    assert scenario(page) == before
+    pressed(page, slider(page, "cluster.num_gpus"), "ArrowRight")
+    typed(page, "cluster.num_gpus", "")
+    assert scenario(page)["parallelism"]["data"] == before["parallelism"]["data"], "as nothing else says it"
+    assert cleared.is_hidden()
+
+
+def test_a_service_that_is_busy_is_asked_again_without_a_change(page: Page) -> None:
+    problem = {"field": "the service", "sentence": "the service is busy: try again."}
+    busy = json.dumps({"status": 503, "detail": problem["sentence"], "errors": [problem]})
+    headers = {"content-type": "application/problem+json", "retry-after": "1"}
+    page.route("**/v1/sizings", lambda route: route.fulfill(status=503, body=busy, headers=headers), times=1)
+    with page.expect_response(lambda response: response.status == 200):
+        field(page, INTERVAL).fill("2h")
+        page.get_by_text(problem["sentence"]).wait_for()
+        assert words(page.locator("#problems")).endswith("It is asked again in 1 s.")
+    answered(page)
+    assert "every 2.00 h" in figures(page)
+    assert page.locator("#problems").inner_text() == ""
 
 
 def test_a_layout_that_fits_is_adopted(page: Page) -> None:

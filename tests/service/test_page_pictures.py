@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 
 IS_DRAWN = """() => !document.querySelector('[aria-busy=true]') && [...document.querySelectorAll('.drawn')].every(
-    chart => chart.classList.contains('ready') || chart.getBoundingClientRect().top > innerHeight)"""
+    chart => chart.classList.contains('ready') || !chart.checkVisibility() || chart.getBoundingClientRect().top > innerHeight)"""
 
 
 def shown(page: Page, service: Service, view: str) -> None:

@@ -7,8 +7,8 @@ import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
 import { presented, spoken, summary } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
-import { Problems, ask, constant, file } from "./rest.js";
-import { showProblems } from "./row.js";
+import { ask, constant, file } from "./rest.js";
+import { explain, showProblems } from "./row.js";
 import * as saving from "./saving.js";
 import { show, showSliders, slider } from "./sliders.js";
 import { current, remember } from "./state.js";
@@ -106,6 +106,7 @@ async function asked() {
   } catch (error) {
     if (signal.aborted) return;
     form.showAssumptions([]);
+    if (error.secondsToRetry) later = setTimeout(asked, 1000 * error.secondsToRetry);
     showProblem(error);
   }
 }
@@ -159,10 +160,11 @@ function exchange(shown, fresh) {
 
 /** Leave each chart the height of the one before it, until it is drawn. */
 function keepHeights(shown, fresh) {
-  const former = shown.querySelectorAll(".drawn.ready");
-  fresh.flatMap((each) => each.querySelector(".drawn") ?? []).forEach((drawn, index) => {
-    if (former[index]) drawn.style.minHeight = `${former[index].offsetHeight}px`;
-  });
+  const title = (drawn) => drawn.closest("figure").querySelector("h3").textContent;
+  const former = new Map([...shown.querySelectorAll(".drawn.ready")].map((drawn) => [title(drawn), drawn.offsetHeight]));
+  for (const drawn of fresh.flatMap((each) => [...each.querySelectorAll(".drawn")])) {
+    if (former.get(title(drawn))) drawn.style.minHeight = `${former.get(title(drawn))}px`;
+  }
 }
 
 /** Say something to those who do not see it change, once. */
@@ -172,9 +174,7 @@ function speak(text) {
 
 function showProblem(error) {
   speak("");
-  const left = showProblems(error instanceof Problems ? error.errors : []);
-  const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
-  byId("problems").replaceChildren(...texts.map((text) => element("p", { class: "problem" }, text)));
+  byId("problems").replaceChildren(...explain(error).map((text) => element("p", { class: "problem" }, text)));
   ended("stale");
 }
 

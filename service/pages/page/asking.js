@@ -2,8 +2,7 @@
 
 import { element } from "./dom.js";
 import { packed } from "./link.js";
-import { Problems } from "./rest.js";
-import { showProblems } from "./row.js";
+import { explain, showProblems } from "./row.js";
 import { WORDS, sent } from "./token.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 250;
@@ -24,6 +23,7 @@ export function asking(path, section, shown) {
       section.replaceChildren(...shown(told));
       history.replaceState(null, "", `#${fragment}`);
     } catch (error) {
+      if (mine === turn && error.secondsToRetry) later = setTimeout(() => now(question), 1000 * error.secondsToRetry);
       if (mine === turn) tell(section, error);
     }
     if (mine === turn) section.setAttribute("aria-busy", String(later !== undefined));
@@ -39,8 +39,7 @@ export function asking(path, section, shown) {
 }
 
 function tell(section, error) {
-  const left = showProblems(error instanceof Problems ? error.errors : []);
-  const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
+  const texts = explain(error);
   section.querySelector(".refused")?.remove();
   section.prepend(element("div", { class: "refused", role: "alert" }, texts.map((text) => element("p", { class: "problem" }, text))));
 }

@@ -13,6 +13,8 @@ const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
 const CALIBRATION = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
 const FIELDS = GROUPS.flatMap((group) => group.fields);
 const RATES = ["write", "read"];
+/** Fields whose change clears others without a word of theirs, and how that is said. */
+const CLEARING = { model: "Cleared, as of the former model", "cluster.num_gpus": "Cleared, as the number of GPUs decides it" };
 
 let schema = {};
 let scenario = {};
@@ -97,29 +99,41 @@ function put(field, value) {
 /** The scenario without the fields that cannot stand beside one, which are remembered. */
 function without(field, others) {
   const former = others.filter((path) => valueAt(scenario, path) !== undefined).map((path) => [path, valueAt(scenario, path)]);
-  if (former.length) replaced[field.path] = field.path === "model" ? [["model", scenario.model], ...former] : former;
+  if (former.length) replaced[field.path] = [[field.path, valueAt(scenario, field.path)], ...former];
   return others.reduce((next, path) => withValue(next, path, undefined), scenario);
 }
 
 /** The scenario with the fields again that stood there before one was typed. */
 function withReplaced({ path, instead = [] }) {
-  const former = instead.some((other) => valueAt(scenario, other) !== undefined) ? [] : (replaced[path] ?? []);
+  const isHeld = instead.some((other) => valueAt(scenario, other) !== undefined);
+  return isHeld ? withFormer(path, () => false) : withFormer(path, (other) => other !== path);
+}
+
+/** The scenario with those of the fields again that stood there before a change, which is forgotten. */
+function withFormer(path, isWanted) {
+  const former = (replaced[path] ?? []).filter(([other]) => isWanted(other));
   delete replaced[path];
   return former.reduce((next, [other, value]) => withValue(next, other, value), scenario);
 }
 
-/** Say what another model cleared and is still open, with a way back to the former model. */
+/** Say what the change of a field cleared and is still open, with a way back. */
 function showCleared() {
-  const open = (replaced.model ?? []).filter(([path]) => path !== "model" && valueAt(scenario, path) === undefined);
-  const names = open.map(([path, value]) => `${FIELDS.find((field) => field.path === path).label} ${value}`);
-  const sentence = names.length ? `Cleared, as of the former model: ${names.join(", ")}. ` : "";
-  if (byId("cleared").firstChild?.textContent === sentence) return;
-  byId("cleared").replaceChildren(...(sentence ? [sentence, element("button", { type: "button", onclick: takeFormerModel }, "Undo")] : []));
+  const told = Object.keys(CLEARING).map((path) => [path, clearedBy(path)]).filter(([, sentence]) => sentence);
+  const place = byId("cleared");
+  if (place.dataset.told === String(told)) return;
+  place.dataset.told = String(told);
+  place.replaceChildren(...told.flatMap(([path, sentence]) => [sentence, element("button", { type: "button", onclick: () => undo(path) }, "Undo"), " "]));
 }
 
-function takeFormerModel() {
-  take(withReplaced({ path: "model" }));
-  byId("model").focus();
+function clearedBy(path) {
+  const open = (replaced[path] ?? []).filter(([other]) => other !== path && valueAt(scenario, other) === undefined);
+  const names = open.map(([other, value]) => `${FIELDS.find((field) => field.path === other).label} ${value}`);
+  return names.length ? `${CLEARING[path]}: ${names.join(", ")}. ` : "";
+}
+
+function undo(path) {
+  take(withFormer(path, () => true));
+  byId(path).focus();
 }
 
 function slide(field, value) {

@@ -11,8 +11,8 @@ const NUM_LEADING = 3;
 /** The elements of a presentation, the answer first: verdict, three figures, their chart. `isFolded` folds its tables. */
 export function presented(answer, isFolded = false) {
   const first = answer.charts.filter((spec) => spec.usermeta?.handle);
-  const others = answer.charts.filter((spec) => !first.includes(spec));
-  const tables = [...answer.sections.map(figures), ...answer.tables.map(table)];
+  const others = answer.charts.filter((spec) => !first.includes(spec) && spec.usermeta?.topic !== "guesses");
+  const tables = [...answer.sections.map(figures), ...answer.tables.filter(({ topic }) => topic !== "guesses").map(table)];
   const lead = leading(answer.figures);
   return [
     element("p", { class: "kind" }, answer.kind),
@@ -24,10 +24,10 @@ export function presented(answer, isFolded = false) {
     cards("Further figures", answer.figures.filter((row) => !lead.includes(row)), "small"),
     answer.mark_meaning === "" ? "" : element("p", { class: "mark" }, answer.mark_meaning),
     sentences("Before you rely on it", answer.warnings.map(labelled), "warnings"),
-    sentences("These guesses move the answer", answer.guesses, "guesses"),
+    guesses(answer),
     ...others.map(chart),
     answer.gpus ? gpuGrid(answer.gpus) : "",
-    ...(isFolded ? [folded(tables)] : tables),
+    ...(isFolded ? [folded("All figures, as tables", tables, "all-figures")] : tables),
     ...answer.remarks.map((remark) => element("p", {}, remark)),
     answer.question === "" ? "" : question(answer.question),
     element("p", { class: "made" }, `Answered by checkpoint-sizing ${answer.version}.`),
@@ -57,10 +57,19 @@ export function leading(figures) {
   return figures.filter((row) => first.includes(row));
 }
 
-/** Tables under one heading to open, which stays open from answer to answer. */
-function folded(tables) {
-  const open = document.querySelector("#shown > .all-figures")?.open ?? false;
-  return element("details", { class: "all-figures", open }, element("summary", {}, "All figures, as tables"), tables);
+/** What is under one heading to open, which stays open from answer to answer. */
+function folded(heading, what, kind) {
+  const open = document.querySelector(`#shown .${kind}`)?.open ?? false;
+  return element("details", { class: kind, open }, element("summary", {}, heading), what);
+}
+
+/** The guesses that move the answer most; all of them, drawn and with their sources, to open. */
+function guesses(answer) {
+  const about = ({ topic }) => topic === "guesses";
+  const all = [...answer.charts.filter(({ usermeta }) => about(usermeta ?? {})).map(chart), ...answer.tables.filter(about).map(table)];
+  const shown = sentences("These guesses move the answer", answer.guesses, "guesses");
+  if (shown && all.length) shown.append(folded("All of them, how far each moves it, and where its range is from", all, "all-guesses"));
+  return shown;
 }
 
 function cards(name, rows, kind) {

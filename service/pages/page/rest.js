@@ -5,10 +5,12 @@ const PRESENTATION = "application/vnd.checkpoint-sizing.presentation+json";
 
 /** What is wrong with a question, field by field, as a problem document tells it. */
 export class Problems extends Error {
-  constructor(document) {
+  /** `secondsToRetry` are those after which the same question may be answered; 0 where it never will. */
+  constructor(document, secondsToRetry = 0) {
     super(document.detail);
     this.errors = document.errors;
     this.status = document.status;
+    this.secondsToRetry = secondsToRetry;
   }
 }
 
@@ -61,5 +63,5 @@ async function hasEnded(job, request) {
 export async function answered(response) {
   if (response.ok) return response;
   const isProblem = response.headers.get("content-type") === "application/problem+json";
-  throw isProblem ? new Problems(await response.json()) : new Error(`The service answers ${response.status}.`);
+  throw isProblem ? new Problems(await response.json(), Number(response.headers.get("retry-after"))) : new Error(`The service answers ${response.status}.`);
 }

@@ -3,6 +3,7 @@
 import { reveal } from "./blocks.js";
 import { byId, element } from "./dom.js";
 import { described } from "./fields.js";
+import { Problems } from "./rest.js";
 import { slider } from "./sliders.js";
 
 /** Inputs that stand for a whole block. */
@@ -60,6 +61,14 @@ export function showProblems(errors) {
     byId(`${input.id}-problem`).textContent = own.join(" ");
   }
   return placed.filter(([place]) => !place).map(([, error]) => error);
+}
+
+/** Show why there is no answer: what is wrong with a field beside it. Returns the sentences that have no such place. */
+export function explain(error) {
+  const isRefusal = error instanceof Problems;
+  const left = showProblems(isRefusal ? error.errors : []).map(({ sentence }) => sentence);
+  if (!isRefusal) return [`No answer: ${error.message}`];
+  return error.secondsToRetry ? [...left, `It is asked again in ${error.secondsToRetry} s.`] : left;
 }
 
 /** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */

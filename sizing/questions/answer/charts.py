@@ -56,7 +56,8 @@ def report_charts(scenario: Scenario, report: SizingReport) -> list[Chart]:
 
 def guesses_chart(report: SizingReport) -> Chart:
     """A bar for each guess that shows in the digits of the headline, as `tornado` draws it."""
-    return tornado("Guesses by how far they move", report.headline, visible_guesses(report.guesses, report.headline))
+    shown = visible_guesses(report.guesses, report.headline)
+    return Chart({**tornado("Guesses by how far they move", report.headline, shown), "usermeta": {"topic": "guesses"}})
 
 
 def parts_chart(size: CheckpointSize) -> Chart:

@@ -8,8 +8,6 @@ from typing import TypeGuard
 from pydantic import BaseModel
 
 from sizing.present.figure_names import figure_name
-from sizing.present.guesses import TITLE as GUESSES
-from sizing.present.guesses import guess_rows
 from sizing.present.purchase import required_rows
 from sizing.present.rows import Grid, Section
 from sizing.present.size import checkpoint_section
@@ -50,7 +48,6 @@ def sections(report: SizingReport) -> list[Section]:
             ),
         ),
         Section("Host memory of a save", tuple(host_memory_rows(report.host_memory))),
-        Section(GUESSES, tuple(guess_rows(report))),
     ]
     return [section for section in made if section.rows]
 

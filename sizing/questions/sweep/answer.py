@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from pydantic import ConfigDict, Field
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.layout.degrees import degrees_text
-from sizing.questions.chunks import ItemRange, Progress, ignore_progress
+from sizing.questions.chunks import Computer, ItemRange, Progress, compute_here, ignore_progress
 from sizing.questions.question import CsvTable
 from sizing.questions.sweep.axes import RUN_BLOCKS, RowBlock, Rows, find_axes
 from sizing.questions.sweep.figures import OBJECTIVES, ObjectiveName, figure
@@ -109,7 +110,7 @@ class Sweep:
         num_refused = 0
         for part in parts:
             num_refused += sum(each.num_rows for each in part.refused)
-            refused += part.refused[: _MAX_REFUSALS - len(refused)]
+            _add_refused(refused, part.refused)
             judged_by += part.layout_judged_by
             if part.columns:
                 _keep(tables, part.table, self.request)
@@ -129,7 +130,7 @@ class Sweep:
             objectives=list(objectives),
             num_rows=self.num_rows,
             num_refused_rows=num_refused,
-            refused=refused,
+            refused=refused[:_MAX_REFUSALS],
             warnings=[*self._layout_warnings(judged_by), *unknown],
         )
 
@@ -213,19 +214,43 @@ def shown_columns(table: Table) -> Table:
     return {name: values for name, values in table.items() if not name.startswith(_OBJECTIVE)}
 
 
-def stream_sweep(request: SweepRequest) -> CsvTable | None:
-    """Stream every row, computed while it is read; None for a front. Raises InvalidInput where no row has an answer."""
+def stream_sweep(request: SweepRequest, computer: Computer = compute_here) -> CsvTable | None:
+    """Stream every row, computed while it is read; None for a front. Raises InvalidInput where no row has an answer.
+
+    Rows come block by block where this process computes them, and else chunk by chunk.
+    """
     if request.rows == "front":
         return None
     refused: list[RefusedRows] = []
     sweep = Sweep(request)
-    tables = map(shown_columns, sweep.tables(ItemRange(0, sweep.num_rows), refused))
+    if computer is compute_here:
+        found = sweep.tables(ItemRange(0, sweep.num_rows), refused)
+    else:
+        found = _tables_of_parts(computer(sweep, partial(Sweep, request), ignore_progress), refused)
+    tables = map(shown_columns, found)
     first = next(tables, None)
     if first is None:
         raise _no_answer(refused)
     rows = (row for table in chain([first], tables) for row in zip(*map(cells, table.values()), strict=True))
     omissions = (f"no answer for {each.num_rows:,} rows: {each.problem}" for each in refused)
     return CsvTable(list(first), rows, lambda: omissions)
+
+
+def _tables_of_parts(parts: Iterable[SweepPart], refused: list[RefusedRows]) -> Iterator[Table]:
+    for part in parts:
+        _add_refused(refused, part.refused)
+        if part.columns:
+            yield part.table
+
+
+def _add_refused(refused: list[RefusedRows], further: Iterable[RefusedRows]) -> None:
+    """Add the refusals of a chunk; where a chunk ended in the midst of equal ones, they are one."""
+    for each in further:
+        before = refused[-1] if refused else None
+        if before is not None and (before.fields, before.problem) == (each.fields, each.problem):
+            refused[-1] = before.model_copy(update={"num_rows": before.num_rows + each.num_rows})
+        else:
+            refused.append(each)
 
 
 def _no_answer(refused: Sequence[RefusedRows]) -> InvalidInput:
