@@ -653,6 +653,23 @@ def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> No
     assert {r.given for r in report.requirements if r.field in (WRITE, READ)} == {None}
 
 
+def test_without_storage_no_rate_is_asked_for_at_which_bytes_take_no_time_beside_an_export() -> None:
+    asked = document(
+        checkpoint={"interval_seconds": 900, "format": "deepspeed", "export": {"every": 5, "written_by": "rank-0"}},
+        training={"framework": "deepspeed"},
+        model={"preset": "llama-3.1-70b"},
+        parallelism={"data": 8, "tensor": 2, "pipeline": 4},
+        cluster={"node": "dgx-h100"},
+    )
+    del asked["storage"]
+    report = REQUIRE.answer(asked)
+    write = report.needed.write_bytes_per_second
+    assert write is not None
+    assert write < 100e9
+    bought = with_fields(asked, report.needed.together_with | {WRITE: write})
+    assert all(check.met for check in forward(bought))
+
+
 def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
     asked = document(targets={"min_goodput_fraction": 0.9})
     del asked["reliability"]
