@@ -542,6 +542,24 @@ def test_plans_that_training_waits_for_are_named_for_the_stall() -> None:
     assert of(REQUIRE.answer(asked), WRITE, "max_stall_seconds").reason.endswith("limited by planning")
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_export_that_training_waits_for_is_named_for_the_stall(mode: str) -> None:
+    asked = with_export(
+        checkpoint={
+            "format": "torch-dist",
+            "mode": mode,
+            "interval_seconds": 1800,
+            "export": {"every": 1, "written_by": "rank-0"},
+        },
+        storage={"profile": {"write_bytes_per_second": 100e9, "read_bytes_per_second": 100e9}},
+        targets={"max_stall_seconds": 20},
+    )
+    report = answer(scenario_from(asked))
+    stall = next(check for check in report.targets if check.target == "max_stall_seconds")
+    assert "the export (assumed" in str(stall.remedy)
+    assert "limited by the export (assumed" in of(REQUIRE.answer(asked), WRITE, "max_stall_seconds").reason
+
+
 def test_a_staging_budget_makes_the_stall_a_question_of_the_write_rate() -> None:
     asked = document(
         checkpoint={
