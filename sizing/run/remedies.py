@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sizing.provenance import defaults_used
 from sizing.ranges import plausible_range, range_text
 from sizing.run.evaluation import RunReport, run_assumptions
+from sizing.run.export import Exported
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.request import (
     COPY_RATE,
@@ -156,15 +157,30 @@ def _what_is_left(request: RunRequest, target: str) -> str:
     if target == GOODPUT:
         reached = percent_text(best_goodput_fraction(best) or 0.0)
         return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}{otherwise}"
-    write = best.at({}).write
+    figures = best.at({})
+    write, export = figures.write, export_to_wait_for(figures)
     if write is None or target not in _OF_SAVES:
         return "other steps take too long"
+    if export is not None:
+        return f"the export{process_text(best)} alone takes {seconds_text(export.stall_seconds or 0.0)}{otherwise}"
     assumed = planning_text(request) if write.bottleneck == "planning" else ""
     if write.bottleneck == "writer":
-        inputs = request.inputs
-        rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
-        assumed = "" if rate is None else range_text(ONE_PROCESS, rate)
+        assumed = process_text(best)
     return f"{limit_text(write.bottleneck)}{assumed} alone takes {seconds_text(write.stall_seconds)}{otherwise}"
+
+
+def export_to_wait_for(figures: RunReport) -> Exported | None:
+    """The export that holds up training for longer than the save before it does; None where none does."""
+    export, write = figures.export, figures.write
+    is_longer = export is not None and write is not None and (export.stall_seconds or 0.0) > write.stall_seconds
+    return export if is_longer else None
+
+
+def process_text(request: RunRequest) -> str:
+    """The range of the rate at which one process writes a save or an export; empty where it is stated or no limit."""
+    inputs = request.inputs
+    rate = process_assumed(inputs.profile, workload=request.workload, checkpoint=inputs.checkpoint)
+    return "" if rate is None else range_text(ONE_PROCESS, rate)
 
 
 def _with_cached_plans_text(request: RunRequest, target: str) -> str:
@@ -181,10 +197,12 @@ def _copy_remedy(request: RunRequest, target: str) -> str:
     """Where the share fits host memory, no write rate shortens the stall of an asynchronous save."""
     rate = _min_rate(request, target, COPY_RATE)
     if rate is None:
-        planning = planning_text(request)
+        planning, export = planning_text(request), export_to_wait_for(request.at({}))
         beside = f", planning{planning} included," if planning else ""
         otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
         beside = f"what comes beside the copy{beside} stalls for longer"
+        if export is not None:
+            beside = f"the export{process_text(request)} alone takes {seconds_text(export.stall_seconds or 0.0)}"
         return f"no rate of the copy from GPU to host meets it: {beside}{otherwise}"
     return f"{rates_text({COPY_RATE: rate})} would meet it"
 

@@ -316,7 +316,8 @@ def _at_longer_interval(request: RunRequest, targets: tuple[str, ...], read: Sol
         return None
     joint = request.joint("write")
     given = {path: rate for path in request.rate_paths("write") if (rate := request.given(path)) is not None}
-    write = stall or given or _by_path(joint, joint.rates(np.maximum(_TINY, joint.serial_seconds)))
+    beside = joint.serial_seconds + sum(joint.held_seconds)
+    write = stall or given or _by_path(joint, joint.rates(np.maximum(_TINY, beside)))
     own = tuple(target for target in targets if target in TARGETS_OF["write"])
     rates: Values = {path: float(rate) for path, rate in write.items()}
 

@@ -7,7 +7,13 @@ from sizing.questions.require.searches import FieldSearch, JointSearch
 from sizing.run.checkpoint import ARCHIVE, MAIN
 from sizing.run.evaluation import RunReport
 from sizing.run.failures import seconds_before_reading
-from sizing.run.remedies import before_reading_text, goodput_with_less_text, planning_text
+from sizing.run.remedies import (
+    before_reading_text,
+    export_to_wait_for,
+    goodput_with_less_text,
+    planning_text,
+    process_text,
+)
 from sizing.run.request import (
     COPY_RATE,
     DRAINED,
@@ -131,7 +137,11 @@ def _explain_obstacle_to_saving(run: RunRequest, figures: RunReport, write: Writ
     }
     limit = name_of_max(waits) if run.is_async else limit_text(write.bottleneck)
     assumed = planning_text(run) if limit == "planning" else ""
-    return f"not met at any value; the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}{assumed}"
+    export = export_to_wait_for(figures)
+    if export is not None:
+        limit, assumed = "the export", process_text(run)
+    stall = write.stall_seconds + ((figures.export.stall_seconds or 0.0) if figures.export else 0.0)
+    return f"not met at any value; the stall is still {seconds_text(stall)}, limited by {limit}{assumed}"
 
 
 def _explain_obstacle_to_goodput(run: RunRequest, is_interval: bool, at_interval: float) -> str:

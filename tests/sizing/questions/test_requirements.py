@@ -542,6 +542,24 @@ def test_plans_that_training_waits_for_are_named_for_the_stall() -> None:
     assert of(REQUIRE.answer(asked), WRITE, "max_stall_seconds").reason.endswith("limited by planning")
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_export_that_training_waits_for_is_named_for_the_stall(mode: str) -> None:
+    asked = with_export(
+        checkpoint={
+            "format": "torch-dist",
+            "mode": mode,
+            "interval_seconds": 1800,
+            "export": {"every": 1, "written_by": "rank-0"},
+        },
+        storage={"profile": {"write_bytes_per_second": 100e9, "read_bytes_per_second": 100e9}},
+        targets={"max_stall_seconds": 20},
+    )
+    report = answer(scenario_from(asked))
+    stall = next(check for check in report.targets if check.target == "max_stall_seconds")
+    assert "the export (assumed" in str(stall.remedy)
+    assert "limited by the export (assumed" in of(REQUIRE.answer(asked), WRITE, "max_stall_seconds").reason
+
+
 def test_a_staging_budget_makes_the_stall_a_question_of_the_write_rate() -> None:
     asked = document(
         checkpoint={
@@ -651,6 +669,23 @@ def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> No
     assert report.needed.write_bytes_per_second == pytest.approx(13.8e12 / 60)
     assert report.needed.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
     assert {r.given for r in report.requirements if r.field in (WRITE, READ)} == {None}
+
+
+def test_without_storage_no_rate_is_asked_for_at_which_bytes_take_no_time_beside_an_export() -> None:
+    asked = document(
+        checkpoint={"interval_seconds": 900, "format": "deepspeed", "export": {"every": 5, "written_by": "rank-0"}},
+        training={"framework": "deepspeed"},
+        model={"preset": "llama-3.1-70b"},
+        parallelism={"data": 8, "tensor": 2, "pipeline": 4},
+        cluster={"node": "dgx-h100"},
+    )
+    del asked["storage"]
+    report = REQUIRE.answer(asked)
+    write = report.needed.write_bytes_per_second
+    assert write is not None
+    assert write < 100e9
+    bought = with_fields(asked, report.needed.together_with | {WRITE: write})
+    assert all(check.met for check in forward(bought))
 
 
 def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
