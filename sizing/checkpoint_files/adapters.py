@@ -12,6 +12,10 @@ from sizing.checkpoint_files.peft_modules import HALVES_OF_GATE, TENSORS_OF_MODU
 from sizing.checkpoint_files.untrusted import printable
 
 _MATRIX = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
+_MAGNITUDES = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_magnitude_vector(\.[^.]+)*")
+"""Of DoRA. Source: PEFT 0.21, tuners/lora/dora.py; utils/save_and_load.py takes `.weight` off its name."""
+_RANK_OF_MAGNITUDES = 0
+"""Under which magnitudes are counted; no matrix has this rank."""
 _OF_PEFT = frozenset({"weight", "bias", "base_layer", "default", "modules_to_save"})
 """Last words of names that stand below a module. Source: PEFT 0.21, tuners/lora/layer.py, utils/other.py."""
 _NUM_DIMENSIONS = 2
@@ -49,10 +53,14 @@ class StoredAdapters:
 def stored_adapters(tensors: Iterable[StoredTensor]) -> StoredAdapters:
     """Read the rank that most values have of matrices that a scenario has names for, and these matrices.
 
-    Not described are other ranks, other modules, embeddings, magnitudes of DoRA, and whole layers beside adapters.
+    Not described are other ranks, other modules, embeddings, whole layers beside adapters, and magnitudes of DoRA
+    where not all of these matrices have them.
     """
     values: dict[tuple[str, int | None], int] = Counter()
     for tensor in tensors:
+        if of_dora := _MAGNITUDES.fullmatch(tensor.name):
+            values[of_dora["module"], _RANK_OF_MAGNITUDES] += tensor.num_elements
+            continue
         match = _MATRIX.fullmatch(tensor.name)
         is_pair = match is not None and len(tensor.shape) == _NUM_DIMENSIONS
         rank = tensor.shape[0 if match["matrix"] == "A" else 1] if match is not None and is_pair else None
@@ -60,17 +68,21 @@ def stored_adapters(tensors: Iterable[StoredTensor]) -> StoredAdapters:
         values[module, rank] += tensor.num_elements
     of_rank: dict[int, tuple[int, int]] = {}
     for (module, rank), count in values.items():
-        if rank is not None:
+        if rank:
             of_named, of_all = of_rank.get(rank, (0, 0))
             of_rank[rank] = (of_named + (count if module in TENSORS_OF_MODULES else 0), of_all + count)
     usual = max(of_rank, key=of_rank.__getitem__, default=None)
     modules = {module for module, rank in values if rank is not None and rank == usual} & TENSORS_OF_MODULES.keys()
     named = modules - HALVES_OF_GATE if has_half_of_gate(modules) else modules
-    others = {key: count for key, count in values.items() if key[1] is None or key[1] != usual or key[0] not in named}
+    has_dora = bool(named) and all((module, _RANK_OF_MAGNITUDES) in values for module in named)
+    described = {usual, _RANK_OF_MAGNITUDES} if has_dora else {usual}
+    others = {key: count for key, count in values.items() if key[0] not in named or key[1] not in described}
     fields = {"training.adapters.rank": str(usual)} if usual is not None else {}
     if named:
         names = dict.fromkeys(name for module, names in TENSORS_OF_MODULES.items() if module in named for name in names)
         fields["training.adapters.tensors"] = ",".join(names)
+    if has_dora:
+        fields["training.adapters.dora"] = "yes"
     in_order = sorted(others, key=lambda key: (-others[key], key[0]))
     return StoredAdapters(
         fields, sum(values.values()), sum(others.values()), tuple(dict.fromkeys(module for module, _ in in_order))

@@ -138,6 +138,7 @@ FLAGS = (
     Flag("--storage-nics", "cluster.storage_nics", "NxRATE", "2x400Gb/s"),
     Flag("--lora-rank", "training.adapters.rank"),
     Flag("--lora-targets", "training.adapters.tensors", "NAME,...", "q_proj,v_proj"),
+    Flag("--dora", "training.adapters.dora", "YES/NO", "yes"),
     Flag("--base-dtype", "training.adapters.base_dtype", "DTYPE"),
     Flag("--load-in-4bit", "training.adapters.base_dtype", sets="nf4"),
     Flag("--load-in-8bit", "training.adapters.base_dtype", sets="int8"),

@@ -30,7 +30,8 @@ FLAGS_ELSEWHERE = {
         "--model": "--preset --model-name --arch",
         "--zero-stage": "--zero",
         "--gpus": "--num-gpus --ngpus --gpu --world-size",
-        "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank --peft --peft-type --dora --use-dora",
+        "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank --peft --peft-type",
+        "--dora": "--use-dora --peft-use-dora",
         "--base-dtype": "--base-precision --bnb-4bit-quant-type --quantization --quantization-bit --quant-bits",
         "--load-in-4bit": "--qlora --use-qlora --load-4bit",
         "--double-quant": "--bnb-4bit-use-double-quant --use-bnb-nested-quant --double-quantization",
@@ -60,7 +61,20 @@ FLAGS_ELSEWHERE = {
 }
 """What Megatron-LM, DeepSpeed, Transformers and other sizing tools call what these flags set."""
 
-PROGRAM = Program("ckpt-size", flags_elsewhere=FLAGS_ELSEWHERE)
+FLAGS_WITHOUT_EFFECT = frozenset(
+    f"--{name}"
+    for names in (
+        "lora-alpha lora-dropout use-rslora neftune-noise-alpha dropout attention-dropout hidden-dropout",
+        "lr learning-rate min-lr lr-scheduler-type lr-decay-style lr-decay-iters lr-warmup-iters lr-warmup-fraction",
+        "lr-warmup-samples lr-warmup-steps warmup-steps warmup-ratio weight-decay adam-beta1 adam-beta2 adam-eps",
+        "adam-epsilon max-grad-norm clip-grad seed init-method-std",
+        "output-dir run-name report-to logging-steps logging-dir log-interval",
+    )
+    for name in names.split()
+)
+"""Flags of Transformers, PEFT's trainers and Megatron-LM that change no answer."""
+
+PROGRAM = Program("ckpt-size", flags_elsewhere=FLAGS_ELSEWHERE, flags_without_effect=FLAGS_WITHOUT_EFFECT)
 
 
 def main() -> None:

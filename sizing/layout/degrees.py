@@ -132,19 +132,31 @@ class DegreeSearch:
                 yield degrees | {"zero_stage": stage}
 
 
-def degrees_text(parallelism: Parallelism) -> str:
+def degrees_text(parallelism: Parallelism, *, without: Collection[str] = ()) -> str:
     """Format the degrees that are used.
 
     >>> degrees_text(Parallelism(tensor=8, pipeline=64, data=6))
     'tensor 8, pipeline 64, data 6'
+    >>> degrees_text(Parallelism(tensor=8, pipeline=64, data=6), without=["tensor"])
+    'pipeline 64, data 6'
     """
-    used = [f"{name} {getattr(parallelism, name)}" for name in _DEGREES if getattr(parallelism, name) > 1]
-    given = [
-        f"{name.replace('_', ' ')} {value}"
+    used = {name: value for name in _DEGREES if (value := getattr(parallelism, name)) > 1}
+    stated = {
+        name: value
         for name in ("expert_tensor", "zero_stage", "shard_group")
         if (value := getattr(parallelism, name)) is not None
-    ]
-    return ", ".join([*used, *given]) or "all degrees 1"
+    }
+    degrees = (used | stated).items()
+    return ", ".join(degree_text(name, value) for name, value in degrees if name not in without) or "all degrees 1"
+
+
+def degree_text(name: str, value: object) -> str:
+    """Format a degree.
+
+    >>> degree_text("shard_group", 8)
+    'shard group 8'
+    """
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def divisors(number: int) -> list[int]:

@@ -43,8 +43,13 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
         inventory = with_trained_count(inventory, training.trained_parameters, field="training.trained_parameters")
     if training.adapters is not None:
         adapters = training.adapters
-        field = "training.adapters.tensors"
-        inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
+        inventory = with_adapters(
+            inventory,
+            rank=adapters.rank,
+            names=adapters.tensors,
+            field="training.adapters.tensors",
+            dora=adapters.dora,
+        )
     if training.folds_pipeline:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()

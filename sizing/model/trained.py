@@ -85,19 +85,22 @@ def with_trained_count(inventory: Inventory, num_trained: int, *, field: str) ->
     return (trained, frozen) if num_frozen else (whole,)
 
 
-def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | None, field: str) -> Inventory:
+def with_adapters(
+    inventory: Inventory, *, rank: int, names: Collection[str] | None, field: str, dora: bool = False
+) -> Inventory:
     """Freeze all tensors, and add low-rank adapters beside the named matrices.
 
     A matrix of out x in gets rank x in and out x rank. If the ranks cut the matrix by its outputs, they cut the second
     adapter along the same dimension; if by its inputs, the first. The other adapter is whole on every rank. Matrices
     that transformers keeps as one (queries, keys and values of GPT-2) share the first adapter: PEFT puts one pair
-    beside each module (PEFT 0.21, tuners/lora/layer.py). Without names, `default_targets` get adapters. Source: Hu et
-    al. 2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, and
-    without names if there are no targets.
+    beside each module (PEFT 0.21, tuners/lora/layer.py). With `dora` each output has a magnitude, cut as the outputs
+    are (Liu et al. 2024, arXiv 2402.09353, equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names,
+    `default_targets` get adapters. Source: Hu et al. 2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a
+    name that no matrix of the layers has, and without names if there are no targets.
 
     >>> matrix = TensorGroup("ffn.up", (8, 4), 8, layers=range(3))
-    >>> [g.shape for g in with_adapters((matrix,), rank=2, names=["ffn"], field="f")]
-    [(8, 4), (2, 4), (8, 2)]
+    >>> [g.shape for g in with_adapters((matrix,), rank=2, names=["ffn"], field="f", dora=True)]
+    [(8, 4), (2, 4), (8, 2), (8,)]
     """
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
     if names is None and not (names := default_targets(inventory)):
@@ -126,6 +129,8 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str] | N
         if fused not in with_first:
             adapters.append(replace(first, count=1) if group.fused else first)
         adapters.append(second)
+        if dora:
+            adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
         with_first.update([fused] if group.fused else [])
     return (*frozen, *adapters)
 

@@ -170,6 +170,11 @@ class Adapters(StrictModel):
         description="Whether the scales of nf4 and fp4 are quantised again (bnb_4bit_use_double_quant): 4.13 bits a "
         "value with it, 4.5 without. Default: yes, as in QLoRA.",
     )
+    dora: bool = Field(
+        False,
+        description="Whether a magnitude for each output of an adapted matrix is trained too (DoRA, PEFT's use_dora; "
+        "Liu et al. 2024, arXiv 2402.09353). Default: no.",
+    )
     save_base: bool = Field(
         False,
         description="Whether the frozen weights are saved too. A model into which adapters are merged at each save is "

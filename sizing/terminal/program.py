@@ -11,7 +11,7 @@ import copy
 import os
 import sys
 from collections import UserDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn
 
@@ -40,11 +40,13 @@ class Program:
     """A program of this project.
 
     `extra`: of this package, without which it lacks libraries. `flags_elsewhere`: what other tools call its flags.
+    `flags_without_effect`: flags of other tools that change no answer.
     """
 
     name: str
     extra: str = ""
     flags_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    flags_without_effect: Collection[str] = ()
 
 
 class UnknownVerb(SizingError):
@@ -234,7 +236,10 @@ def _usage_sentences(error: typer.TyperException, program: Program) -> list[str]
     if context is not None and hasattr(error, "possibilities"):
         flag = str(vars(error)["option_name"])
         known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
-        elsewhere = program.flags_elsewhere.get(flag)
+        spelled = flag.lower().replace("_", "-")
+        if spelled in program.flags_without_effect:
+            return [f"{flag} changes neither sizes nor times of checkpoints: leave it out."]
+        elsewhere = program.flags_elsewhere.get(spelled)
         remedy = f"did you mean {elsewhere}" if elsewhere in known else _remedy(flag, known, context)
         return [f"{flag} is not a flag of {context.command_path}: {remedy}."]
     command = context.command_path if context is not None else program.name

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
+from itertools import zip_longest
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 HELP_ALL = "--help-all"
+YES_OR_NO = "YES/NO"
+"""Metavar of a flag that takes yes or no."""
 
 
 class VerbWithManyFlags(TyperCommand):
     """A verb whose help leaves out the parameters that its function has as `further`, and says how many they are."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words. A flag that takes yes or no means yes if no value follows it, as it does for trainers."""
+        of_yes_or_no = {name for each in self.params if each.metavar == YES_OR_NO for name in each.opts}
+        words = list[str]()
+        for word, following in zip_longest(args, args[1:], fillvalue="-"):
+            words += [word, "yes"] if word in of_yes_or_no and following.startswith("-") else [word]
+        return super().parse_args(ctx, words)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; all flags where the words ask for all."""

@@ -281,8 +281,6 @@ def _read_adapters(reader: SettingReader) -> None:
     )
     reader.get("adapter")
     tell_adapter_settings(reader, whole_modules="lora_modules_to_save")
-    if reader.is_on("peft_use_dora", default=False):
-        reader.not_understood("peft_use_dora", "adds a vector to each adapter: not counted")
     if reader.get("lora_target_parameters", None):
         reader.not_understood("lora_target_parameters", "adapts parameters that are no modules")
         reader.doubt("training.adapters.tensors", "lora_target_parameters names more of them")

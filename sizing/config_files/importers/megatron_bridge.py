@@ -98,6 +98,8 @@ def _read(reader: SettingReader) -> None:
     read_checkpoint(reader)
     if reader.is_given("peft._target_") or reader.has("peft.dim"):
         reader.put("training.adapters.rank", reader.number("peft.dim"), "peft.dim")
+        if str(reader.get("peft._target_", None)).endswith(".DoRA"):
+            reader.put("training.adapters.dora", True, "peft._target_")
         reader.need("training.adapters.tensors", "the matrices with adapters are not read")
 
 

@@ -244,12 +244,13 @@ def _family_of_model(reader: SettingReader) -> str | None:
 
 
 def tell_adapter_settings(reader: SettingReader, *, whole_modules: str) -> None:
-    """Tell settings of adapters that a scenario cannot hold: modules that are trained whole, DoRA."""
+    """Tell settings of adapters that a scenario cannot hold: modules that are trained whole; and set DoRA."""
     if reader.has(whole_modules) and not is_empty(reader.get(whole_modules)):
         reader.not_understood(whole_modules, "trains modules whole, which are saved beside the adapters: not counted")
         reader.doubt("training.adapters", f"{whole_modules} adds modules that are saved whole")
-    if reader.is_on("use_dora", default=False):
-        reader.not_understood("use_dora", "adds a vector to each adapter: not counted")
+    for name in ("use_dora", "peft_use_dora"):
+        if reader.has(name):
+            reader.put("training.adapters.dora", reader.is_on(name), name)
 
 
 _BASE_OF_BITS = {"4": "nf4", "8": "int8"}

@@ -647,7 +647,6 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
         for name in ("lora_modules_to_save", "modules_to_save"):
             tell_adapter_settings(reader, whole_modules=name)
         put_quantised_base(reader, "load_in_4bit", "load_in_8bit", "q_lora", doubles=False)
-        reader.get("use_dora", None)
     else:
         reader.ignore(*ranks, *_TARGETS, "lora_modules_to_save", "use_dora")
         for name in ("load_in_4bit", "load_in_8bit"):

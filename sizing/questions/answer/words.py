@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from pydantic import BaseModel
 
+from sizing.layout.degrees import degree_text
 from sizing.present.figure_names import figure_name
 from sizing.present.purchase import required_rows
 from sizing.present.rows import Grid, Section
@@ -63,13 +64,20 @@ def came_from(report: SizingReport) -> str:
 
 
 def inputs(scenario: Scenario, assumptions: Sequence[Assumption] = ()) -> Grid:
-    """Every input that the scenario gives, defaults left out; what was chosen, as the `assumptions` say, is marked."""
-    chosen = tuple(f"{each.field}." for each in assumptions if each.field in Scenario.model_fields)
-    rows = tuple(
-        (figure_name(path), figure_text(path, value) + (f" ({CHOSEN})" if path.startswith(chosen) else ""))
-        for path, value in _list_given(scenario, "")
-    )
-    return Grid("What was asked", ("input", "value"), rows)
+    """Every input that the scenario gives, defaults left out; what was chosen, as the `assumptions` say, is marked.
+
+    Where degrees were chosen, those of 1 are left out: the scenario has all of them, and 1 is the default of each.
+    """
+    layout = next((str(each.value) for each in assumptions if each.field == LAYOUT), None)
+    chosen = [] if layout is None else layout.split(", ")
+    rows = []
+    for path, value in _list_given(scenario, ""):
+        block, _, name = path.rpartition(".")
+        is_degree = block == LAYOUT and layout is not None
+        if not (is_degree and value == 1):
+            mark = f" ({CHOSEN})" if is_degree and degree_text(name, value) in chosen else ""
+            rows.append((figure_name(path), figure_text(path, value) + mark))
+    return Grid("What was asked", ("input", "value"), tuple(rows))
 
 
 def each_assumed(scenario: Scenario, assumptions: Iterable[Assumption]) -> Iterator[Assumption]:

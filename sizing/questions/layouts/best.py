@@ -108,7 +108,8 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
     reason = f"{CHOSEN}: nothing fits {gpus}, and this comes nearest"
     if report.layouts:
         reason = f"{CHOSEN}: {_describe_best(scenario, report.objective)} of {layouts} that fit {gpus}"
-    assumption = Assumption(field=LAYOUT, value=degrees_text(best.parallelism), reason=reason)
+    value = degrees_text(best.parallelism, without=(given.model_fields_set - set(SEARCHED_DEGREES)) | set(kept))
+    assumption = Assumption(field=LAYOUT, value=value, reason=reason)
     return ScenarioWithLayout(
         scenario=chosen,
         assumed=[

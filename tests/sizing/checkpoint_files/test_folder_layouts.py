@@ -302,7 +302,7 @@ ADAPTED = "--lora-rank 2 --lora-targets attention.query"
         ({"lm_head.lora_A.weight": (2, 8), "lm_head.lora_B.weight": (64, 2)}, ADAPTED, "144 (in lm_head)"),
         ({"embed_tokens.lora_embedding_A": (2, 64)}, ADAPTED, "128 (in embed_tokens)"),
         ({"lm_head.base_layer.weight": (64, 8), "embed_tokens.weight": (64, 8)}, ADAPTED, "1,024 (in embed_tokens,"),
-        ({"layers.0.self_attn.q_proj.lora_magnitude_vector": (8,)}, ADAPTED, "8 (in q_proj)"),
+        ({"layers.0.self_attn.v_proj.lora_magnitude_vector": (8,)}, ADAPTED, "8 (in v_proj)"),
         ({"layers.0.self_attn.v_proj.lora_A.weight": (1, 8)}, ADAPTED, "8 (in v_proj)"),
         ({"layers.0.mlp.up_proj.lora_A.weight": (2, 8)}, ADAPTED, "16 (in up_proj)"),
         ({"mlp.experts.lora_A.weight": (8, 64)}, ADAPTED, "512 (in experts)"),
@@ -311,7 +311,7 @@ ADAPTED = "--lora-rank 2 --lora-targets attention.query"
 def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
     tmp_path: Path, shapes: dict[str, tuple[int, ...]], flags: str, undescribed: str
 ) -> None:
-    """Heads, embeddings and whole layers beside adapters, DoRA, ranks of patterns, a projection without its gate."""
+    """Heads, embeddings and whole layers beside adapters, ranks of patterns, a projection without its gate; magnitudes."""
     path = adapter(tmp_path) / "adapter_model.safetensors"
     assert not any("does not describe" in note for note in contents_of(tmp_path).notes)
     further = values({f"base_model.model.model.{name}": shape for name, shape in shapes.items()}, seed=2)
@@ -320,6 +320,15 @@ def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
     assert flags_text(found) == f"ckpt-size --model NAME {flags}"
     (note,) = [note for note in found.notes if "does not describe" in note]
     assert f"training.adapters does not describe {undescribed}" in note
+
+
+def test_magnitudes_of_all_adapted_matrices_are_those_of_dora(tmp_path: Path) -> None:
+    path = adapter(tmp_path) / "adapter_model.safetensors"
+    magnitudes = values({"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector": (8,)}, seed=2)
+    safetensors.torch.save_file(safetensors.torch.load_file(path) | magnitudes, path)
+    found = contents_of(tmp_path)
+    assert (found.num_parameters, flags_text(found)) == (40, f"ckpt-size --model NAME {ADAPTED} --dora yes")
+    assert not any("does not describe" in note for note in found.notes)
 
 
 def test_matrices_that_a_scenario_has_no_names_for_leave_the_rank(tmp_path: Path) -> None:

@@ -517,6 +517,25 @@ def test_a_base_in_4_or_8_bits_becomes_its_dtype(
     assert is_told is (settings.get("quantization_bit") == 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "dora"),
+    [
+        (yaml.safe_dump({**_AXOLOTL, "load_in_8bit": False, "bf16": "auto", "peft_use_dora": True}), True),
+        (yaml.safe_dump({**_FACTORY, "quantization_bit": 8, "use_dora": True}), True),
+        (yaml.safe_dump({**_FACTORY, "quantization_bit": 8, "use_dora": False}), False),
+        (yaml.safe_dump({**_FACTORY, "quantization_bit": 8}), None),
+        (
+            f"torchrun train.py {_FLAGS} --use_peft --use_dora --lora_target_modules q_proj --model_name_or_path gpt2",
+            True,
+        ),
+    ],
+)
+def test_dora_is_read(text: str, dora: bool | None) -> None:
+    report = import_texts(text, num_gpus=8, name="train.sh" if text.startswith("torchrun") else "train.yaml")
+    assert fields_of(report, ["training.adapters.dora"]) == {"training.adapters.dora": dora}
+    assert not any("dora" in row.setting for row in report.not_understood)
+
+
 def test_a_model_with_experts_has_its_adapters_asked_for() -> None:
     report = import_texts(
         f"torchrun train.py {_FLAGS} --use_peft --lora_target_modules all-linear --model_name_or_path Qwen/Qwen3-30B-A3B"

@@ -149,6 +149,28 @@ def test_adapters_are_named_as_peft_names_modules(preset: str, modules: str | No
     assert report.model.num_trained_parameters == trained
 
 
+_LLAMA = {"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 688}
+
+
+@pytest.mark.parametrize(
+    ("config", "modules", "trained"),
+    [
+        ({"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, **_LLAMA}, "q_proj,v_proj", 27_264),
+        ({"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, **_LLAMA}, "all-linear", 148_416),
+        ({"model_type": "gpt2", "n_embd": 256, "n_layer": 2, "n_head": 8}, "c_attn", 34_304),
+    ],
+)
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_dora_has_a_magnitude_for_each_output(config: dict[str, Any], modules: str, trained: int, tensor: int) -> None:
+    """What PEFT 0.21.2 trains of these models with r=16 and use_dora: each module has a vector of its outputs."""
+    model = {"huggingface_config": {"vocab_size": 4096, **config}}
+    adapters = {"rank": 16, "tensors": modules, "dora": True}
+    report = report_of({"adapters": adapters}, model=model, parallelism={"tensor": tensor})
+    assert report.model.num_trained_parameters == trained
+    of_ranks = report.layout.rank_classes
+    assert sum(each.num_ranks * each.bytes_per_rank for each in of_ranks) == report.checkpoint.total_bytes
+
+
 @pytest.mark.parametrize(("matrix", "cut"), [("attention.query", (512, 4096)), ("ffn.down", (4096, 1376))])
 def test_on_every_rank_the_adapters_multiply_to_what_it_holds_of_their_matrix(
     matrix: str, cut: tuple[int, int]

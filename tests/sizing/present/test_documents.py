@@ -148,6 +148,9 @@ def test_degrees_that_were_found_are_not_called_asked_and_an_empty_block_is_no_i
     assert rows["parallelism: data"] == "8 (chosen for you)"
     assert rows["cluster: GPUs"] == "8"
     assert "training" not in rows
+    found = find_layout({"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 8}, "parallelism": {"tensor": 2}})
+    rows = {name: value for name, value, *_ in inputs(found.scenario, found.assumed).rows if "parallelism" in name}
+    assert rows == {"parallelism: tensor": "2", "parallelism: data": "4 (chosen for you)"}
 
 
 def test_inputs_have_names_in_words_and_values_with_units() -> None:
