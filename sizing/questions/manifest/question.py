@@ -50,6 +50,6 @@ QUESTION = Question[ManifestRequest, ManifestReport](
     ),
     ask=_ask,
     command_line=ScenarioFlags(layout="found"),
-    stream=lambda request: CsvTable(ManifestRow._fields, every_file_of(request.scenario)),
+    stream=lambda request, _: CsvTable(ManifestRow._fields, every_file_of(request.scenario)),
     csv_help="Every file of worlds up to 100,000 ranks",
 )
