@@ -161,7 +161,7 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert slider(page, BANDWIDTH).evaluate(SLID) == "100 GB/s"
     pressed(page, slider(page, "cluster.num_gpus"), "ArrowRight")
     assert scenario(page)["cluster"]["num_gpus"] == 4096
-    assert "tensor 8, pipeline 64, data 8" in words(page.locator("#shown"))
+    assert "512 x dgx-a100; data 8, chosen for you" in words(page.locator("#shown"))
 
 
 def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_said_beside_its_field(

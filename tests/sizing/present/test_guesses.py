@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sizing.field_paths import with_field
 from sizing.guesses.figures import LOST, REQUIRED
 from sizing.guesses.guess import WIDE_FRACTION
+from sizing.present.grids import report_grids
 from sizing.present.guesses import (
     TITLE,
     guess_grid,
@@ -59,17 +61,19 @@ def test_a_choice_that_ties_with_what_was_assumed_is_named_as_what_was_assumed()
     assert found.meaning.endswith("assumed adam")
 
 
-def test_terminal_and_page_show_the_same_section(report: SizingReport) -> None:
-    (section,) = [section for section in sections(report) if section.title == TITLE]
-    assert list(section.rows) == guess_rows(report)
+def test_one_table_has_the_range_of_each_guess_and_what_becomes_of_the_headline(report: SizingReport) -> None:
+    (grid,) = [grid for grid in report_grids(report) if grid.topic == "guesses"]
+    assert (grid.title, grid.columns[3]) == (TITLE, "lost time")
+    shown = [(may_be, f"lost time {becomes}, assumed {assumed}") for _, assumed, may_be, becomes, _ in grid.rows]
+    assert shown == [(row.figure, row.meaning) for row in guess_rows(report)]
     page = report_html(report)
-    assert TITLE in page
-    assert all(row.meaning in page for row in section.rows)
+    assert page.count(f">{TITLE}<") == 1
+    assert all(cell in html.unescape(page) for row in grid.rows for cell in row)
 
 
-def test_a_report_without_guesses_has_no_such_section(report: SizingReport) -> None:
+def test_a_report_without_guesses_has_no_such_table(report: SizingReport) -> None:
     sure = report.model_copy(update={"guesses": []})
-    assert TITLE not in [section.title for section in sections(sure)]
+    assert TITLE not in [grid.title for grid in report_grids(sure)]
     assert "(guess" not in str(sections(sure))
 
 
