@@ -149,7 +149,10 @@ def free_interval_solution(request: RunRequest, targets: tuple[str, ...], fixed:
             capped = _cap_rates(request, targets, best.values | stage.values, rates)
             if capped is not None:
                 candidates.append(capped)
-        best = min(candidates, key=lambda each: sum(each.values.get(path, 0.0) for path in (WRITE_RATE, READ_RATE)))
+        best = min(
+            candidates,
+            key=lambda each: sum(each.values.get(path, request.given(path) or 0.0) for path in (WRITE_RATE, READ_RATE)),
+        )
     return best
 
 
@@ -232,18 +235,24 @@ def _without_excess(
 ) -> Solution:
     """A solution whose rates of some directions are lowered, one direction after the other, as far as targets allow.
 
-    The rates as given stand beside those that are raised for goodput. They may be higher than anything needs.
+    The rates as given stand beside those that are raised for goodput. They may be higher than anything needs. Rates
+    that only the scenario has become part of the solution where lower ones are enough.
     """
     values = solution.values
     for direction in directions:
-        own = values.keys() & set(request.rate_paths(direction))
-        if not own:
+        paths = request.rate_paths(direction)
+        at_most = {path: rate for path in paths if (rate := values.get(path, request.given(path))) is not None}
+        if not at_most:
             continue
-        others = {path: value for path, value in values.items() if path not in own}
-        at_most = {path: values[path] for path in own}
+        others = {path: value for path, value in values.items() if path not in paths}
         lowered = min_rates_below(request.with_values(others), targets, direction, at_most)
-        if lowered is not None:
-            values = others | {path: value for path, value in lowered.values.items() if path in own}
+        if lowered is None:
+            continue
+        needed = {path: rate for path, rate in lowered.values.items() if path in at_most}
+        if not values.keys().isdisjoint(paths) or any(
+            rate * ROUNDED_UP < at_most[path] for path, rate in needed.items()
+        ):
+            values = others | needed
     if INTERVAL in values:  # saves at the lowered rates may drain for longer than it
         effective = request.at(values).interval.effective_interval_seconds
         values = values | {

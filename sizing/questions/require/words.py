@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from sizing.present.rows import Grid, Summary
@@ -92,7 +93,17 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
     together = {field: rate for field, rate in rates.items() if rate is not None} | needed.together_with
     targets_met = met_together(report.targets_beyond_storage)
     beyond = target_names(report.targets_beyond_storage)
-    if together:
+    given = {row.field: row.given for row in report.requirements}
+    kept = {
+        field: rate
+        for field, rate in together.items()
+        if field != INTERVAL and math.isclose(rate, given.get(field) or 0.0, rel_tol=1e-6)
+    }
+    bought = {field: value for field, value in together.items() if field not in kept}
+    if kept and bought.keys() - {INTERVAL}:
+        beside = rates_text(kept).removeprefix("min ")
+        yield f"Buy together: {rates_text(bought)}, beside {beside} as given, which {targets_met}."
+    elif together:
         yield f"Buy together: {rates_text(together)}, which {targets_met}."
     if beyond:
         yield f"No storage meets at any interval: {beyond}. The rows above say why."

@@ -834,6 +834,34 @@ def test_a_read_rate_that_is_given_and_more_than_enough_is_not_what_to_buy() -> 
     assert f"min read bandwidth {min_rate_text(read)}" in together.meaning
 
 
+def test_a_read_rate_that_is_given_and_that_goodput_alone_asks_for_is_said_as_low_as_it_may_be() -> None:
+    asked = two_short_limits(detection_seconds=300)
+    asked["storage"]["profile"] = {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "80 GB/s"}
+    asked["targets"] = {"min_goodput_fraction": 0.85, "max_stall_seconds": 60}
+    report, needed_in_answer = REQUIRE.answer(asked), answer(scenario_from(asked)).needed_together
+    read = report.needed.read_bytes_per_second
+    assert read is not None
+    assert read == of(report, READ, "min_goodput_fraction").value == needed_in_answer[READ]
+    assert read < 10e9
+    bought = {WRITE: report.needed.write_bytes_per_second or 0.0, READ: read}
+    assert all(check.met for check in forward(with_fields(asked, bought)))
+    assert not all(check.met for check in forward(with_fields(asked, bought | {READ: 0.99 * read})))
+
+
+def test_a_rate_that_stays_as_given_is_not_called_one_to_buy() -> None:
+    asked = two_short_limits(detection_seconds=300)
+    asked["storage"]["profile"] = {"write_bytes_per_second": "3 GB/s", "read_bytes_per_second": "80 GB/s"}
+    asked["targets"] = {
+        "min_goodput_fraction": 0.8,
+        "max_overhead_fraction": 0.2,
+        "max_stall_seconds": 600,
+        "recovery_seconds": "40min",
+    }
+    said = requirements_summary(REQUIRE.answer(asked)).remarks[0]
+    assert ", beside read bandwidth 80.00 GB/s as given, which meets all targets." in said
+    assert said.startswith("Buy together: min write bandwidth")
+
+
 def test_rates_of_a_row_that_were_bought_for_another_target_are_lowered_only_as_far_as_its_own_target_allows() -> None:
     """`.metadata` goes through one stream: a slower writer asks for a faster file system, which nobody buys."""
     profile = {
@@ -1037,10 +1065,11 @@ def test_intervals_as_they_are_printed_meet_what_they_are_printed_for() -> None:
     summary = requirements_summary(REQUIRE.answer(scenario))
     rows = [row for row in summary.grids[0].rows if row[0] == "interval" and row[4] == "strictest"]
     (remark,) = (remark for remark in summary.remarks if "interval may change" in remark)
-    rate, every = re.findall(r"min write bandwidth (.* GB/s) with one checkpoint every ([0-9.]+ s)", remark)[0]
-    tried = [(row[2], "10 GB/s") for row in rows] + [(every, rate)]
+    rates = "min write bandwidth (.*B/s) and min read bandwidth (.*B/s)"
+    write_rate, read_rate, every = re.findall(rf"{rates} with one checkpoint every ([0-9.]+ s)", remark)[0]
+    tried = [(row[2], "10 GB/s", "10 GB/s") for row in rows] + [(every, write_rate, read_rate)]
     assert len(tried) == 3
-    for interval, write in tried:
-        profile = {"write_bytes_per_second": write, "read_bytes_per_second": "10 GB/s"}
+    for interval, write, read in tried:
+        profile = {"write_bytes_per_second": write, "read_bytes_per_second": read}
         blocks = {"checkpoint": {"interval_seconds": interval}, "storage": {"profile": profile}}
         assert all(target.met for target in answer(scenario | blocks).targets), interval
