@@ -47,7 +47,7 @@ from sizing.run.storage_warnings import (
 from sizing.scenario import NUM_GPUS, Scenario
 from sizing.sized_layout import SizedLayout, size_layout, with_rate_of_link
 from sizing.state import Training
-from sizing.state.optimizers import OPTIMIZERS
+from sizing.state.optimizers import is_row_wise
 from sizing.state.training import Adapters
 from sizing.storage.storage import ResolvedStorage, resolve_storage
 from sizing.strict_model import StrictModel
@@ -429,7 +429,7 @@ def _table_warnings(training: Training, checkpoint_layout: CheckpointLayout, mod
     """Warn that embedding tables of a recommender are counted as cut by rows, where whole ones fill a rank more."""
     num_ranks, by_rows = checkpoint_layout.sharding.weights.dense, checkpoint_layout.on_nodes.max_rank_bytes
     is_listed = model.architecture is None and model.composition is None
-    is_recommender = is_listed and any(moment.rule == "rows" for moment in OPTIMIZERS[training.optimizer])
+    is_recommender = is_listed and is_row_wise(training.optimizer)
     num_tables = sum(group.num_tensors for group in model.inventory if group.role == "embedding")
     if not is_recommender or num_ranks == 1 or not 1 < num_tables <= MAX_TABLES:
         return
