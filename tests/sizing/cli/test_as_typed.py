@@ -158,6 +158,12 @@ def test_a_file_goes_before_a_suggestion(tmp_path: Path) -> None:
         ("--micro_batch", "--micro-batch"),
         ("--per_device_train_batch_size", "--micro-batch"),
         ("--use_dora", "--dora"),
+        ("--model_name_or_path", "--model"),
+        ("--bf16", "--precision"),
+        ("--deepspeed", "--framework"),
+        ("--stage", "--zero-stage"),
+        ("--gradient_checkpointing", "--recomputation"),
+        ("--num_train_epochs", "--tokens"),
     ],
 )
 def test_a_flag_that_is_none_is_told_the_right_one(typed: str, meant: str) -> None:
