@@ -179,6 +179,11 @@ def test_a_flag_that_changes_no_answer_is_said_to_change_none(typed: str) -> Non
     )
 
 
+def test_cpu_is_the_host() -> None:
+    given = ("--model", "gpt2", "--framework", "deepspeed", "--data", "2", "--offload-optimizer")
+    assert report(*given, "cpu") == report(*given, "host")
+
+
 @pytest.mark.parametrize("flags", [["--save-only-model", "--data", "8"], ["--data", "8", "--save-only-model"]])
 def test_a_flag_of_yes_or_no_alone_means_yes(flags: list[str]) -> None:
     assert report("--model", "gpt2", *flags) == report("--model", "gpt2", "--data", "8", "--save-only-model", "yes")
