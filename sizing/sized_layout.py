@@ -165,7 +165,10 @@ def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
 
 def every_file_of(scenario: Scenario) -> Iterator[ManifestRow]:
     """Yield the files of `manifest_of`, and the small ones after them."""
-    return chain(manifest_of(scenario), small_file_rows(size_layout(scenario).checkpoint_layout.size))
+    layout = size_layout(scenario)
+    num_ranks, gpus_per_node = scenario.parallelism.num_gpus, layout.node.spec.gpus_per_node
+    small = small_file_rows(layout.checkpoint_layout.size, num_ranks=num_ranks, gpus_per_node=gpus_per_node)
+    return chain(manifest_of(scenario), small)
 
 
 def saved_by_rank_of(scenario: Scenario) -> SavedByRank:

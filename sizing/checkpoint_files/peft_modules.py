@@ -23,6 +23,12 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
     "query_key_value": _QUERY_KEY_VALUE,
     "c_attn": _QUERY_KEY_VALUE,
     "w_pack": _QUERY_KEY_VALUE,
+    "linear_qkv": _QUERY_KEY_VALUE,
+    "attention_qkv": _QUERY_KEY_VALUE,
+    "linear_proj": ("attention.output",),
+    "attention_dense": ("attention.output",),
+    "linear_fc1": ("ffn.up",),
+    "linear_fc2": ("ffn.down",),
     "dense": ("attention.output",),
     "q_a_proj": ("attention.query_down",),
     "q_b_proj": ("attention.query_up",),
@@ -37,7 +43,8 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
     "c_proj": ("attention.output", "ffn.down"),
 }
 """Matrices by modules. A gate counts with the projection beside it; GPT-2 has a c_proj in attention and in its
-feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23."""
+feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23; Megatron-Bridge, peft/lora.py,
+and NeMo 1, whose modules begin with linear and attention."""
 HALVES_OF_GATE = frozenset({"gate_proj", "up_proj"})
 
 ALL_LINEAR = ("attention", "ffn")

@@ -20,17 +20,26 @@ FLAGS_ELSEWHERE = {
         "--context": "--cp --cp-size --context-parallel --context-parallel-size",
         "--expert": "--ep --ep-size --expert-parallel --expert-parallel-size --expert-model-parallel-size",
         "--micro-batch": "--mbs --micro-batch-size --train-micro-batch-size-per-gpu --per-device-train-batch-size",
-        "--global-batch": "--gbs --global-batch-size --train-batch-size --batch-size",
-        "--sequence-length": "--seq --seq-len --seq-length --seqlen --max-seq-len --context-length",
+        "--global-batch": "--gbs --global-batch-size --train-batch-size --batch-size --gradient-accumulation-steps",
+        "--sequence-length": "--seq --seq-len --seq-length --seqlen --max-seq-len --context-length --cutoff-len "
+        "--max-length --max-seq-length --sequence-len --model-max-length",
+        "--tokens": "--train-tokens --num-tokens --max-steps --train-iters --train-samples --epochs --num-train-epochs",
+        "--precision": "--fp16 --bf16 --dtype --mixed-precision --torch-dtype --model-dtype --params-dtype --pure-bf16",
+        "--optimizer": "--optim --optimizer-name --optimizer-type",
+        "--framework": "--deepspeed --trainer --training-framework --engine --strategy-name",
+        "--shard-group": "--fsdp --fsdp-size --hsdp --sharding-strategy --fsdp-sharding-strategy --dp-shard "
+        "--data-parallel-shard-degree",
         "--schedule": "--pipeline-schedule --pp-schedule --pipeline-parallel-schedule",
-        "--recomputation": "--recompute --recompute-granularity --recompute-activations --activation-checkpointing",
+        "--recomputation": "--recompute --recompute-granularity --recompute-activations --activation-checkpointing "
+        "--gradient-checkpointing --use-gradient-checkpointing",
         "--recomputed-layers": "--recompute-num-layers",
         "--expert-tensor": "--etp --expert-tensor-parallel-size",
         "--parameters": "--params --num-params --num-parameters --model-size",
-        "--model": "--preset --model-name --arch",
-        "--zero-stage": "--zero",
-        "--gpus": "--num-gpus --ngpus --gpu --world-size",
-        "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank --peft --peft-type",
+        "--model": "--preset --model-name --arch --model-name-or-path --model-path --base-model --hf-model",
+        "--zero-stage": "--zero --stage --deepspeed-stage --zero-optimization-stage",
+        "--gpus": "--num-gpus --ngpus --gpu --world-size --nproc-per-node --gpus-per-node --num-processes",
+        "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank --peft --peft-type "
+        "--adapter --use-peft --use-lora --finetuning-type",
         "--dora": "--use-dora --peft-use-dora",
         "--base-dtype": "--base-precision --bnb-4bit-quant-type --quantization --quantization-bit --quant-bits",
         "--load-in-4bit": "--qlora --use-qlora --load-4bit",
@@ -41,7 +50,8 @@ FLAGS_ELSEWHERE = {
         "--format": "--ckpt-format --dist-ckpt-format",
         "--mode": "--async --async-save",
         "--interval": "--checkpoint-interval",
-        "--interval-steps": "--save-steps --save-every --save-interval --checkpoint-steps --every-n-train-steps",
+        "--interval-steps": "--save-steps --save-every --save-interval --checkpoint-steps --every-n-train-steps "
+        "--save-freq --save-frequency",
         "--offload-optimizer": "--offload --cpu-offload --optimizer-offload --optimizer-cpu-offload",
         "--files-per-rank": "--thread-count",
         "--save-only-model": "--save-weights-only --weights-only --no-save-optim",
@@ -68,7 +78,7 @@ FLAGS_WITHOUT_EFFECT = frozenset(
         "lr learning-rate min-lr lr-scheduler-type lr-decay-style lr-decay-iters lr-warmup-iters lr-warmup-fraction",
         "lr-warmup-samples lr-warmup-steps warmup-steps warmup-ratio weight-decay adam-beta1 adam-beta2 adam-eps",
         "adam-epsilon max-grad-norm clip-grad seed init-method-std",
-        "output-dir run-name report-to logging-steps logging-dir log-interval",
+        "save-safetensors output-dir run-name report-to logging-steps logging-dir log-interval",
     )
     for name in names.split()
 )

@@ -9,11 +9,14 @@ from sizing.frameworks.framework import (
     CollectiveTimeout,
     RetentionRule,
     ShippedDefault,
+    SmallFile,
     shipped_detection,
 )
 from sizing.frameworks.fsdp2 import FSDP2
 from sizing.state.training import Precision
 
+# Bytes of small files: of runs on two CPUs, by a learning rate of LambdaLR. A random state has 16 more for each GPU of
+# the node, a trainer's state some 150 more for each line of its log.
 _OF_TRAINERS: tuple[Precision, ...] = ("bf16-mixed", "fp16-mixed", "fp32", "bf16")
 """Precisions of autocast, which keeps the weights as they were loaded, fp32 or bf16."""
 
@@ -55,6 +58,13 @@ TRANSFORMERS = replace(
         ShippedDefault("training.optimizer", "adamw", "optim adamw_torch_fused"),
         shipped_detection(1800, "ddp_timeout 1800"),
     ),
+    small_files=(
+        SmallFile("scheduler.pt", 1_465),
+        SmallFile("scaler.pt", 1_383, scales=True),
+        SmallFile("trainer_state.json", 1_064, is_beside_weights=True),
+        SmallFile("training_args.bin", 5_265, is_beside_weights=True, format="hf-trainer"),
+        SmallFile("rng_state_RANK.pth", 14_469, alone="rng_state.pth"),
+    ),
     described_by={
         "zero_stage": "with DeepSpeed give training.framework deepspeed and, for the whole weights that Trainer writes "
         "too, checkpoint.export.every 1"
@@ -83,6 +93,11 @@ ACCELERATE = replace(
         line="Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=datetime.timedelta(seconds={seconds}))])",
     ),
     defaults=(),
+    small_files=(
+        SmallFile("scheduler.bin", 1_401),
+        SmallFile("scaler.pt", 1_383, scales=True),
+        SmallFile("random_states_RANK.pkl", 14_497),
+    ),
     source="accelerate 1.15, accelerator.py, save_state; checkpointing.py, save_accelerator_state; utils/fsdp_utils.py",
 )
 
@@ -99,6 +114,7 @@ LIGHTNING = replace(
         "Lightning 2.6, callbacks/model_checkpoint.py, _update_best_and_save: the worst is removed after the next save",
     ),
     format="lightning",
+    small_files=(),
     collective_timeout=CollectiveTimeout(
         1800.0,
         "DDPStrategy(timeout=datetime.timedelta(seconds={seconds}))",

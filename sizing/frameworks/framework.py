@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sizing.provenance import Assumption
 from sizing.state.offload import Offload, Place
 from sizing.state.optimizers import Dtype
 from sizing.state.saved_state import PartName
-from sizing.state.training import FrameworkName, Loss, Precision, Schedule
+from sizing.state.training import FrameworkName, Loss, Precision, Schedule, Training
 from sizing.units import percent_text
 
 OptimizerSharding = Literal["dp-reshardable", "fully-reshardable"]
@@ -180,6 +180,28 @@ class RetentionRule:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class SmallFile:
+    """File without tensors that a trainer writes beside weights and optimizer: by rank 0, or by each rank.
+
+    `name` has RANK for the number of the rank where each rank writes one; `alone` is it where there is one rank.
+    `num_bytes`: 0 where it is counted otherwise. `is_beside_weights`: also where weights alone are saved. `scales`:
+    only where gradients are scaled, in fp16. `format`: the only one in which it is written.
+    """
+
+    name: str
+    num_bytes: int = 0
+    alone: str = ""
+    is_beside_weights: bool = False
+    scales: bool = False
+    format: str = ""
+
+    @property
+    def is_of_each_rank(self) -> bool:
+        """Whether each rank writes one."""
+        return "RANK" in self.name
+
+
 NO_DELETION = RetentionRule("none", "never", "the loop is the user's own")
 
 
@@ -202,6 +224,7 @@ class Framework:
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
     too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
     long ranks may wait for one another. `described_by`: by a field that it does not take, how what it runs on is said.
+    `small_files`: what it writes beside the files of its format, without the model's config and tokenizer.
     """
 
     name: FrameworkName
@@ -234,6 +257,15 @@ class Framework:
     converts_to_universal: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
     described_by: Mapping[str, str] = field(default_factory=dict)
+    small_files: tuple[SmallFile, ...] = ()
+
+    def small_files_of(self, training: Training, format_name: str, num_ranks: int) -> tuple[SmallFile, ...]:
+        """Return the small files of a training on so many ranks, under the names that they have there."""
+        is_whole = training.saved_state is None or not training.saved_state.weights_alone
+        kept = (each for each in self.small_files if is_whole or each.is_beside_weights)
+        kept = (each for each in kept if not each.scales or training.precision == "fp16-mixed")
+        kept = (each for each in kept if each.format in ("", format_name))
+        return tuple(replace(each, name=each.alone) if each.alone and num_ranks == 1 else each for each in kept)
 
 
 HUNG_FRACTION = 0.121

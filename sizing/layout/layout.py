@@ -10,8 +10,8 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from sizing.cluster import Cluster, ResolvedNode
-from sizing.frameworks import saved_parts
-from sizing.frameworks.framework import OptimizerSharding
+from sizing.frameworks import FRAMEWORKS, saved_parts
+from sizing.frameworks.framework import OptimizerSharding, SmallFile
 from sizing.frameworks.saved_parts import nothing_to_save
 from sizing.layout.chunks import split_assumptions
 from sizing.layout.files import FileTotals, Plan, WriterClass
@@ -169,6 +169,7 @@ def lay_out(
             observed_bytes=checkpoint.observed_bytes,
             stored_fraction=checkpoint.stored_fraction,
             compresses=checkpoint.is_compressed_by_format,
+            beside=FRAMEWORKS[training.framework].small_files_of(training, saved_as.name, parallelism.num_gpus),
         )
     )
     if not contents.size.written_bytes:
@@ -229,6 +230,7 @@ class _SaveInputs(NamedTuple):
     observed_bytes: int | None
     stored_fraction: float | None
     compresses: bool
+    beside: tuple[SmallFile, ...]
 
 
 @functools.lru_cache(maxsize=PLANS_KEPT)
@@ -264,7 +266,10 @@ def _save(inputs: _SaveInputs) -> RankContents:
             inputs.parallelism,
             saved_as=inputs.saved_as,
             totals=totals,
-            files_per_rank=inputs.files_per_rank,
+            small_files=(
+                *(SmallFile(name) for name in inputs.saved_as.small_files(files_per_rank=inputs.files_per_rank)),
+                *inputs.beside,
+            ),
             observed_bytes=inputs.observed_bytes,
             stored_fraction=inputs.stored_fraction or own_fraction,
         ),

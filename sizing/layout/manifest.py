@@ -49,9 +49,12 @@ def manifest(
                 yield ManifestRow(name, num_bytes, saving.rank, saving.node, saving.stage)
 
 
-def small_file_rows(size: CheckpointSize) -> Iterator[ManifestRow]:
-    """List the small files, which rank 0 writes."""
-    return (ManifestRow(name, 0, 0, 0, 0) for name in size.small_files)
+def small_file_rows(size: CheckpointSize, *, num_ranks: int, gpus_per_node: int) -> Iterator[ManifestRow]:
+    """List the small files, which rank 0 writes or, of some trainers, each rank."""
+    yield from (ManifestRow(name, 0, 0, 0, 0) for name in size.small_files)
+    for name in size.small_files_of_ranks:
+        for rank in range(num_ranks):
+            yield ManifestRow(name.replace("RANK", str(rank)), 0, rank, rank // gpus_per_node, 0)
 
 
 SavedDtype = Dtype | Literal["uint8"]

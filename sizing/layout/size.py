@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
+from sizing.frameworks.framework import SmallFile
 from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
     METADATA,
@@ -76,12 +78,17 @@ class CheckpointSize(StrictModel):
         "Frozen models that are saved beside them are not counted. 14 for mixed precision with Adam in Megatron."
     )
     num_files: int = Field(
-        description="Files of one checkpoint, empty ones of ZeRO-3 and small_files too. What a trainer writes beside "
-        "them (tokenizer, its own state and arguments) is not counted."
+        description="Files of one checkpoint, empty ones of ZeRO-3, small_files and small_files_of_ranks too. The "
+        "model's config and tokenizer, which trainers write beside them, are not counted."
     )
+    num_rank_files: int = Field(description="Files that the ranks write together, without the small ones.")
     small_files: list[str] = Field(
         description="Files without tensors that rank 0 writes beside those of all ranks, such as .metadata. Writing "
         "them is part of the planning time of a save, not of the time for files."
+    )
+    small_files_of_ranks: list[str] = Field(
+        description="Files without tensors of which each rank writes one, RANK being its number, such as the random "
+        "states of Hugging Face Trainer."
     )
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
     small_state_bytes: dict[str, int] = Field(
@@ -99,11 +106,6 @@ class CheckpointSize(StrictModel):
     )
 
     @property
-    def num_rank_files(self) -> int:
-        """Files that the ranks write together, without the small ones of rank 0."""
-        return self.num_files - len(self.small_files)
-
-    @property
     def copied_over_written(self) -> float:
         """Bytes in memory over those in the files; 1 where these were measured, as nobody measured the others."""
         return 1.0 if self.observed_bytes else self.total_bytes / self.written_bytes
@@ -116,7 +118,7 @@ def size_of(
     *,
     saved_as: CheckpointFormat,
     totals: FileTotals,
-    files_per_rank: int,
+    small_files: Sequence[SmallFile],
     observed_bytes: int | None,
     stored_fraction: float,
 ) -> CheckpointSize:
@@ -130,7 +132,13 @@ def size_of(
         else min(sum(group_bytes(group, part) for group in inventory), part_totals[part.name])
         for part in parts
     }
-    small_files = list(saved_as.small_files(files_per_rank=files_per_rank))
+    of_rank_0 = [each.name for each in small_files if not each.is_of_each_rank]
+    of_ranks = [each.name for each in small_files if each.is_of_each_rank]
+    beside = {
+        each.name: each.num_bytes * (parallelism.num_gpus if each.is_of_each_rank else 1)
+        for each in small_files
+        if each.num_bytes
+    }
     total, logical_total = sum(part_totals.values()), sum(logical.values())
     return CheckpointSize(
         format=saved_as.name,
@@ -142,10 +150,12 @@ def size_of(
         written_bytes=observed_bytes or round(total * stored_fraction),
         stored_fraction=stored_fraction,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=totals.num_files + len(small_files),
-        small_files=small_files,
+        num_files=totals.num_files + len(of_rank_0) + len(of_ranks) * parallelism.num_gpus,
+        num_rank_files=totals.num_files,
+        small_files=of_rank_0,
+        small_files_of_ranks=of_ranks,
         container_bytes=container_bytes(saved_as.container, num_files=totals.num_files, num_tensors=totals.num_tensors),
-        small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals),
+        small_state_bytes=_small_state_bytes(inventory, parts, saved_as=saved_as, totals=totals, beside=beside),
         parts={
             part.name: PartSize(
                 dtype=part.dtype_text,
@@ -199,6 +209,30 @@ def kept_by(inventory: Inventory, part: StatePart) -> Inventory:
     return tuple(group for group in inventory if part.is_kept_of(is_trained=group.is_trained))
 
 
+def max_bytes_with_whole_tables(inventory: Inventory, parts: Sequence[StatePart], num_ranks: int) -> int:
+    """Return the bytes of the fullest rank where each embedding table stands whole on one, and ranks share the rest.
+
+    Tables are placed one by one, the largest first, on the rank that has the least. Source: TorchRec,
+    distributed/planner/partitioners.py, GreedyPerfPartitioner, which sorts tables by their storage, and takes the rank
+    with the least computed time where this takes that with the fewest bytes.
+
+    >>> tables = tuple(TensorGroup(f"table_{rows}", (rows, 4), 1, "first-stage") for rows in (9, 5, 4, 3))
+    >>> max_bytes_with_whole_tables(tables, [StatePart("weights", "fp32")], 2)
+    192
+    """
+
+    def bytes_of(group: TensorGroup) -> int:
+        return sum(group_bytes(group, part) for part in parts)
+
+    tables = [group for group in inventory if group.role == "embedding"]
+    rest = sum(map(bytes_of, inventory)) - sum(map(bytes_of, tables))
+    ranks = [0] * num_ranks
+    for table in sorted(tables, key=lambda group: bytes_of(group) / group.num_tensors, reverse=True):
+        for _ in range(table.num_tensors):
+            heapq.heapreplace(ranks, ranks[0] + bytes_of(table) // table.num_tensors)
+    return max(ranks) + rest // num_ranks
+
+
 def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:
     """Count the bytes of all weights in a dtype, each once.
 
@@ -212,13 +246,18 @@ def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:
 
 
 def _small_state_bytes(
-    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, totals: FileTotals
+    inventory: Inventory,
+    parts: tuple[StatePart, ...],
+    *,
+    saved_as: CheckpointFormat,
+    totals: FileTotals,
+    beside: Mapping[str, int],
 ) -> dict[str, int]:
-    """Count the bytes of the data in the files that is no tensor, by its kind."""
-    small = {
-        "random-number generators": totals.num_writers * GENERATOR_STATE_BYTES,
-        "scheduler and data position": totals.num_writers * SCHEDULER_AND_DATA_BYTES,
-    }
+    """Count the bytes of the data in the files that is no tensor, by its kind, or by the file that it has beside."""
+    small = dict(beside)
+    if not beside:
+        small["random-number generators"] = totals.num_writers * GENERATOR_STATE_BYTES
+        small["scheduler and data position"] = totals.num_writers * SCHEDULER_AND_DATA_BYTES
     if saved_as.planning is not None:
         metadata = saved_as.planning.metadata
         planned = [part for part in parts if not part.is_of_rank]

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES, module_of, tensors_named
 from sizing.errors import InvalidInput
-from sizing.model.inventory import Inventory, TensorGroup
+from sizing.model.families import FusedPart
+from sizing.model.inventory import Inventory, TensorGroup, with_fused
 
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
+_FUSED_MODULES: dict[str, FusedPart] = {"linear_qkv": "attention", "attention_qkv": "attention", "linear_fc1": "ffn"}
+"""Modules of Megatron-Core that keep several matrices as one in every model, by the part of a layer."""
 _DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
 """Remedy where a number of parameters alone names no tensor."""
 
@@ -109,6 +112,7 @@ def with_adapters(
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
     if not matrices:
         raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE)
+    matrices = with_fused(matrices, [_FUSED_MODULES[name] for name in map(module_of, names) if name in _FUSED_MODULES])
     names = tensors_named(tuple(names), {group.name for group in matrices})
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)

@@ -38,8 +38,10 @@ def _list_rows(report: SizingReport) -> Iterator[Row]:
         bytes_text(sum(others.values())),
         f"{percent_text(sum(others.values()) / size.total_bytes)} of the total: {', '.join(others)}",
     )
-    if size.small_files:
-        yield Row("small files", str(len(size.small_files)), f"of the files, by rank 0: {', '.join(size.small_files)}")
+    if num_small := size.num_files - size.num_rank_files:
+        who = {"by rank 0": size.small_files, "by each rank": size.small_files_of_ranks}
+        what = "; ".join(f"{writer}: {', '.join(names)}" for writer, names in who.items() if names)
+        yield Row("small files", f"{num_small:,}", f"of the files, {what}")
     if size.observed_bytes is not None:
         yield Row(
             "observed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
@@ -19,11 +19,14 @@ OFFLOAD_RATES = ("layer_seconds", "link_bytes_per_second", "nvme_bytes_per_secon
 
 _Share = Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]
 
+_AnyPlace = Annotated[AnySpelling[Place], BeforeValidator(lambda name: "host" if str(name).lower() == "cpu" else name)]
+"""Host memory is cpu in the configs of DeepSpeed and FSDP."""
+
 
 class Offload(StrictModel):
     """What lies in host memory or on NVMe drives of the node in place of GPU memory. By default nothing does."""
 
-    optimizer: AnySpelling[Place] = Field(
+    optimizer: _AnyPlace = Field(
         "none",
         description="Where the optimizer state (master copy and moments) lies: none leaves it on the GPU. With "
         "DeepSpeed its gradients go there too. Default: none.",
@@ -33,7 +36,7 @@ class Offload(StrictModel):
         description="Fraction of the optimizer state that is offloaded: Megatron-LM's --optimizer-offload-fraction, "
         "DeepSpeed's offload_optimizer.ratio. Default: 1, all of it.",
     )
-    weights: AnySpelling[Place] = Field(
+    weights: _AnyPlace = Field(
         "none",
         description="Where the weights lie while they are not computed with: none leaves them on the GPU. Default: "
         "none.",

@@ -244,6 +244,15 @@ _OF_SIDES: dict[Rule, Callable[[tuple[int, ...]], int]] = {
 """Functions that count values from the sides of a matrix, or from the length of a vector."""
 
 
+def is_row_wise(optimizer: Optimizer) -> bool:
+    """Return whether an optimizer keeps a value of each row of a table, as those of recommenders do.
+
+    >>> [optimizer for optimizer in OPTIMIZERS if is_row_wise(optimizer)]
+    ['rowwise-adagrad']
+    """
+    return any(moment.rule == "rows" for moment in OPTIMIZERS[optimizer])
+
+
 def needs_matrices(optimizer: Optimizer) -> bool:
     """Return whether an optimizer's bytes depend on the sides of matrices, or on which tensors are matrices of layers.
 

@@ -194,10 +194,8 @@ def _read_adapters(reader: SettingReader) -> None:
         rank = reader.first("peft.lora_tuning.adapter_dim", "peft.lora_tuning.dim")
         reader.put("training.adapters.rank", reader.number(rank), rank, scheme)
         targets = reader.get("peft.lora_tuning.target_modules", default=["attention_qkv"])
-        known = {"attention_qkv": ("attention.query", "attention.key_value"), "attention_dense": ("attention.output",)}
-        if isinstance(targets, list) and set(targets) <= set(known):
-            tensors = tuple(tensor for each in targets for tensor in known[each])
-            reader.put("training.adapters.tensors", tensors, "peft.lora_tuning.target_modules")
+        if isinstance(targets, list) and set(targets) <= {"attention_qkv", "attention_dense"}:
+            reader.put("training.adapters.tensors", tuple(targets), "peft.lora_tuning.target_modules")
         else:
             reader.not_understood("peft.lora_tuning.target_modules", "names other matrices than those of attention")
             reader.need("training.adapters.tensors", "the matrices with adapters are not understood")

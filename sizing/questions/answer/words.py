@@ -83,10 +83,13 @@ def inputs(scenario: Scenario, assumptions: Sequence[Assumption] = ()) -> Grid:
 def each_assumed(scenario: Scenario, assumptions: Iterable[Assumption]) -> Iterator[Assumption]:
     """Yield the assumptions with one for each degree of a layout that was chosen, as a form has a field for each."""
     for each in assumptions:
-        degrees = scenario.parallelism.model_dump(exclude_unset=True) if each.field == LAYOUT else {}
-        yield from (each.model_copy(update={"field": f"{LAYOUT}.{name}", "value": degrees[name]}) for name in degrees)
-        if not degrees:
+        if each.field != LAYOUT:
             yield each
+            continue
+        chosen = str(each.value).split(", ")
+        for name, value in scenario.parallelism.model_dump(exclude_unset=True).items():
+            if value == 1 or degree_text(name, value) in chosen:
+                yield each.model_copy(update={"field": f"{LAYOUT}.{name}", "value": value})
 
 
 def assumptions_made(assumptions: list[Assumption], spelling: Callable[[str], str] = figure_name) -> Grid:

@@ -14,14 +14,9 @@ from sizing.layout.stages import StageSpan
 from sizing.layout.trained_model import trained_inventory
 from sizing.model.inventory import Inventory, TensorGroup, num_parameters
 from sizing.state import Training
+from sizing.state.optimizers import is_row_wise
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.training.execution import value_bytes
-
-NUM_GATHERED = 3
-"""Weights of a layer, weights of the next one, which is fetched meanwhile, and gradients of one.
-
-Source: Zhao et al. 2023, arXiv 2304.11277, sections 3.3 and 3.4: at most two AllGathers are in flight.
-"""
 
 
 class Gathered(NamedTuple):
@@ -36,40 +31,28 @@ def gathered_of(
 ) -> Gathered | None:
     """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks.
 
-    What the stages of a pipeline keep gathered is counted in their memory. Of a mere count nothing is known to be.
-    Source: gathered_by_fsdp, gathered_by_zero3.
+    What the stages of a pipeline keep gathered is counted in their memory. Of a mere count nothing is known to be. Of
+    FSDP it is the most of what `in_flight_of` counts of a step. Tables with a row-wise optimizer are TorchRec's, which
+    looks rows up where they lie. Source: gathered_by_fsdp, gathered_by_zero3.
 
     >>> from sizing.layout.sharding import sharding_of
     >>> training, parallelism = Training(framework="fsdp2"), Parallelism(data=2)
     >>> layers = (TensorGroup("w", (4, 3), 4, layers=range(2)),)
     >>> gathered_of(layers, training, parallelism, sharding_of(training, parallelism)).num_bytes
-    72
+    120
     """
     inventory = tuple(group for group in trained_inventory(inventory, training) if group.placement != "spread")
+    if is_row_wise(training.optimizer):
+        inventory = tuple(group for group in inventory if group.role != "embedding")
     match sharding.gathers if inventory else "nothing":
         case "layers":
-            return gathered_by_fsdp(inventory, parallelism, value_bytes=value_bytes(training))
+            moments = gathered_by_fsdp(inventory, training, parallelism)
+            text = "FSDP gathers embedding, head and two layers, and has gradients of these and of one layer, at a time"
+            return Gathered(round(max(moments.loss, moments.layer, moments.end)), text)
         case "modules":
             return gathered_by_zero3(inventory, value_bytes=value_bytes(training), tensor=parallelism.tensor)
         case "stages" | "nothing":
             return None
-
-
-def gathered_by_fsdp(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> Gathered:
-    """Return what FSDP gathers at one time: w (2 P + T), w bytes a value.
-
-    P parameters that a rank has of the largest layer, T trained ones, which alone have gradients. A rank has its part
-    of what tensor and expert ranks cut. Every layer is taken to be a unit of FSDP.
-    Source: NUM_GATHERED.
-
-    >>> from sizing.model.inventory import TensorGroup
-    >>> layers = (TensorGroup("w", (4, 3), 4, layers=range(2)),)
-    >>> [gathered_by_fsdp(layers, Parallelism(tensor=t), value_bytes=2).num_bytes for t in (1, 2)]
-    [72, 36]
-    """
-    text = "FSDP gathers the weights of two layers and the gradients of one at a time"
-    num_gathered = (NUM_GATHERED - 1) * largest_layer(inventory, parallelism)
-    return Gathered(value_bytes * (num_gathered + largest_layer(trained(inventory), parallelism)), text)
 
 
 def trained(inventory: Inventory) -> Inventory:
@@ -157,8 +140,8 @@ def in_flight_of(
     """
     if training.adapters is not None or training.frozen:  # a model of which only a count is known is gathered nowhere
         inventory = tuple(g for g in trained_inventory(inventory, training) if g.placement != "spread")
-    w, of_base = value_bytes(training), QUANTIZED_BYTES.get(base_dtype(training) or "")
-    matrix = 0.0 if of_base is None else dequantised_bytes(inventory, parallelism, value_bytes=w)
+    w, is_quantised = value_bytes(training), base_dtype(training) in QUANTIZED_BYTES
+    matrix = dequantised_bytes(inventory, parallelism, value_bytes=w) if is_quantised else 0.0
     framework = FRAMEWORKS[training.framework]
     if framework.gradient_exchange == "fused":
         return InFlight(buffers=dummy_gradient_bytes(span, inventory, parallelism, value_bytes=w))
@@ -175,12 +158,27 @@ def in_flight_of(
         each = framework.keeps[training.precision].gradient_bytes
         return InFlight(layer=matrix, buffers=each * num_trained if parallelism.num_replicas > 1 else 0.0)
     if sharding.gathers == "layers":
-        reduced = framework.keeps[training.precision].gradient_bytes
-        beside = in_flight_of_fsdp(
-            inventory, parallelism, value_bytes=w, reduced_bytes=reduced, frozen_matrix_bytes=of_base
-        )
-        return replace(beside, layer=beside.layer + matrix)
+        return gathered_by_fsdp(inventory, training, parallelism)
     return InFlight(layer=matrix)
+
+
+def gathered_by_fsdp(inventory: Inventory, training: Training, parallelism: Parallelism) -> InFlight:
+    """Return what FSDP holds whole at each moment of a step, and the one dequantised matrix in a layer.
+
+    Source: in_flight_of_fsdp, dequantised_bytes.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> layers = (TensorGroup("w", (4, 3), 4, layers=range(2)),)
+    >>> [gathered_by_fsdp(layers, Training(framework="fsdp2"), Parallelism(tensor=t)).layer for t in (1, 2)]
+    [120.0, 60.0]
+    """
+    w, of_base = value_bytes(training), QUANTIZED_BYTES.get(base_dtype(training) or "")
+    reduced = FRAMEWORKS[training.framework].keeps[training.precision].gradient_bytes
+    beside = in_flight_of_fsdp(
+        inventory, parallelism, value_bytes=w, reduced_bytes=reduced, frozen_matrix_bytes=of_base
+    )
+    matrix = 0.0 if of_base is None else dequantised_bytes(inventory, parallelism, value_bytes=w)
+    return replace(beside, layer=beside.layer + matrix)
 
 
 def in_flight_of_fsdp(

@@ -1,5 +1,6 @@
 """Folders that Hugging Face Trainer, accelerate and Lightning really write: whose they are, and what their files hold."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -36,6 +37,11 @@ def written_by(library: str, folder: Path, *, num_ranks: int = 1, model: str = "
     )
     assert done.returncode == 0, done.stderr
     return contents_of(folder)
+
+
+def manifest_rows(flags: str) -> list[dict[str, str]]:
+    """Files of the scenario that the flags give, as `ckpt-size manifest` lists them."""
+    return list(csv.DictReader(ckpt_size("manifest", *shlex.split(flags)[1:], "--csv").stdout.splitlines()))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,13 @@ def test_the_flags_that_inspect_prints_give_the_bytes_of_the_folder(
     assert text.partition("--framework")[2] == f"{flags.removeprefix('--framework')} --observed-bytes {size}"
     report = json.loads(ckpt_size(*shlex.split(text)[1:], "--json").stdout)["checkpoint"]
     assert report["written_bytes"] == pytest.approx(size, rel=0.005)
+    if report["format"] in ("hf-trainer", "accelerate", "accelerate-fsdp"):
+        written = {file.name for file in folder.rglob("*") if file.is_file()} - {
+            "config.json",
+            "generation_config.json",
+        }
+        named = {Path(row["file"]).name for row in manifest_rows(text)}
+        assert named == written
     if computed is not None:
         files = report["total_bytes"] + report["container_bytes"] + sum(report["small_state_bytes"].values())
         assert files / size == pytest.approx(computed, rel=0.005)

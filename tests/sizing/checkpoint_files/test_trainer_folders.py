@@ -22,16 +22,16 @@ from tests.sizing.checkpoint_files import laid_folders
 from tests.sizing.checkpoint_files.laid_folders import bytes_of
 
 KINDS: dict[str, tuple[Callable[[Path], Path], str, int]] = {
-    "Trainer": (laid_folders.trainer, "--framework transformers", 2),
+    "Trainer": (laid_folders.trainer, "--framework transformers", 6),
     "Trainer, 2 ranks": (
         lambda folder: laid_folders.trainer(folder, num_ranks=2),
         "--framework transformers --data 2",
-        2,
+        7,
     ),
     "accelerate, 2 ranks": (
         lambda folder: laid_folders.accelerate(folder, num_ranks=2),
         "--framework accelerate --data 2",
-        2,
+        5,
     ),
     "Lightning": (
         lambda folder: laid_folders.lightning(folder / "a.ckpt", step=2),

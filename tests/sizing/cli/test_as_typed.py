@@ -158,6 +158,12 @@ def test_a_file_goes_before_a_suggestion(tmp_path: Path) -> None:
         ("--micro_batch", "--micro-batch"),
         ("--per_device_train_batch_size", "--micro-batch"),
         ("--use_dora", "--dora"),
+        ("--model_name_or_path", "--model"),
+        ("--bf16", "--precision"),
+        ("--deepspeed", "--framework"),
+        ("--stage", "--zero-stage"),
+        ("--gradient_checkpointing", "--recomputation"),
+        ("--num_train_epochs", "--tokens"),
     ],
 )
 def test_a_flag_that_is_none_is_told_the_right_one(typed: str, meant: str) -> None:
@@ -171,6 +177,11 @@ def test_a_flag_that_changes_no_answer_is_said_to_change_none(typed: str) -> Non
     assert refusal("--model", "gpt2", typed, "8") == (
         f"{typed} changes neither sizes nor times of checkpoints: leave it out."
     )
+
+
+def test_cpu_is_the_host() -> None:
+    given = ("--model", "gpt2", "--framework", "deepspeed", "--data", "2", "--offload-optimizer")
+    assert report(*given, "cpu") == report(*given, "host")
 
 
 @pytest.mark.parametrize("flags", [["--save-only-model", "--data", "8"], ["--data", "8", "--save-only-model"]])

@@ -139,6 +139,8 @@ def test_adapters_of_attention_count_what_peft_trains(model_type: str, layers: s
         ("falcon-7b", None, 4_718_592),
         ("falcon-7b", "query_key_value,dense,dense_h_to_4h,dense_4h_to_h", 32_636_928),
         ("phi-4", "qkv_proj,o_proj,gate_up_proj,down_proj", 55_705_600),
+        ("llama-3.1-8b", "linear_qkv,linear_proj,linear_fc1,linear_fc2", 35_651_584),
+        ("llama-3.1-8b", "attention_qkv", 5_242_880),
         ("gemma-3-12b", "language_model.layers.*.self_attn.q_proj", 6_094_848),
     ],
 )

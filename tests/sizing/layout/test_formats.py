@@ -217,6 +217,55 @@ def test_older_megatron_wrote_two_files_per_rank() -> None:
     assert answer(scenario_from(document)).checkpoint.num_rank_files == 16
 
 
+_OF_TRAINER = {"scheduler.pt": 1465, "trainer_state.json": 1064, "training_args.bin": 5265}
+
+
+@pytest.mark.parametrize(
+    ("framework", "ranks", "blocks", "small"),
+    [
+        ("transformers", 1, {}, _OF_TRAINER | {"rng_state.pth": 14_469}),
+        ("transformers", 2, {}, _OF_TRAINER | {"rng_state_0.pth": 14_469, "rng_state_1.pth": 14_469}),
+        ("axolotl", 1, {}, _OF_TRAINER | {"rng_state.pth": 14_469}),
+        (
+            "transformers",
+            1,
+            {"precision": "fp16-mixed"},
+            _OF_TRAINER | {"rng_state.pth": 14_469, "scaler.pt": 1383},
+        ),
+        (
+            "transformers",
+            2,
+            {"saved_state": {"weights_alone": True}},
+            {name: _OF_TRAINER[name] for name in ("trainer_state.json", "training_args.bin")},
+        ),
+        ("accelerate", 1, {}, {"scheduler.bin": 1401, "random_states_0.pkl": 14_497}),
+        (
+            "accelerate",
+            2,
+            {},
+            {"scheduler.bin": 1401, "random_states_0.pkl": 14_497, "random_states_1.pkl": 14_497},
+        ),
+        ("accelerate", 2, {"saved_state": {"weights_alone": True}}, {}),
+        ("lightning", 2, {}, {}),
+    ],
+)
+def test_trainers_write_small_files_beside_and_one_of_each_rank(
+    framework: str, ranks: int, blocks: dict[str, Any], small: dict[str, int]
+) -> None:
+    """Files of real runs of transformers 5.23 and accelerate 1.15 on CPUs, without the model's config."""
+    document = {
+        "model": {"preset": "gpt2"},
+        "training": {"framework": framework, **blocks},
+        "parallelism": {"data": ranks},
+    }
+    scenario = scenario_from(document)
+    size, of_ranks = answer(scenario).checkpoint, [row.file for row in manifest_of(scenario)]
+    assert {row.file for row in every_file_of(scenario)} == {*of_ranks, *small}
+    assert size.num_files == len(of_ranks) + len(small)
+    counted = {name: num_bytes for name, num_bytes in size.small_state_bytes.items() if "." in name}
+    assert sum(counted.values()) == sum(small.values())
+
+
 @pytest.mark.parametrize(("zero_stage", "files", "optimizer_writers"), [(0, 1, 1), (1, 5, 4), (2, 5, 4), (3, 8, 4)])
 def test_deepspeed_writes_a_file_of_weights_and_an_optimizer_file_per_rank(
     zero_stage: int, files: int, optimizer_writers: int
@@ -392,6 +441,9 @@ def with_containers(architecture: dict[str, Any], precision: str, **degrees: int
     return {row.file: row.bytes + header for row, header in zip(manifest_of(scenario), headers, strict=True)}
 
 
+_OF_FSDP = {"pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata"}
+
+
 @pytest.mark.parametrize(
     ("training", "parallelism", "checkpoint", "small"),
     [
@@ -405,7 +457,13 @@ def with_containers(architecture: dict[str, Any], precision: str, **degrees: int
             "accelerate",
             {"data": 2, "shard_group": 2},
             {"format": "accelerate-fsdp"},
-            {"pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata"},
+            {*_OF_FSDP, "scheduler.bin", "random_states_0.pkl", "random_states_1.pkl"},
+        ),
+        (
+            "transformers",
+            {"data": 2, "shard_group": 2},
+            {"format": "accelerate-fsdp"},
+            {*_OF_FSDP, "scheduler.pt", "trainer_state.json", "rng_state_0.pth", "rng_state_1.pth"},
         ),
     ],
 )

@@ -19,7 +19,7 @@ from sizing.present.document import Document, as_file
 from sizing.present.page import render_page, render_pdf
 from sizing.questions import registry
 from sizing.questions.answer.question import sizing_document
-from sizing.questions.answer.words import inputs
+from sizing.questions.answer.words import each_assumed, inputs
 from sizing.questions.compare.request import REFERENCE_COMPARISON
 from sizing.questions.decide.request import REFERENCE_DECISION
 from sizing.questions.layouts.request import REFERENCE_SEARCH
@@ -151,6 +151,9 @@ def test_degrees_that_were_found_are_not_called_asked_and_an_empty_block_is_no_i
     found = find_layout({"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 8}, "parallelism": {"tensor": 2}})
     rows = {name: value for name, value, *_ in inputs(found.scenario, found.assumed).rows if "parallelism" in name}
     assert rows == {"parallelism: tensor": "2", "parallelism: data": "4 (chosen for you)"}
+    chosen = [row.field for row in each_assumed(found.scenario, found.assumed) if row.is_chosen]
+    assert "parallelism.data" in chosen
+    assert "parallelism.tensor" not in chosen
 
 
 def test_inputs_have_names_in_words_and_values_with_units() -> None:

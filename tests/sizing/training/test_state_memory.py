@@ -117,7 +117,8 @@ FSDP_WITHOUT_BATCH = FSDP | {"training": {"framework": "fsdp2"}}
 
 
 def test_what_fsdp_gathers_is_said_where_it_is_too_much_and_no_batch_tells_when() -> None:
-    gathered = 3 * 2 * LAYER_OF_LLAMA_405B / 1e9
+    """As in a layer's backward pass with a batch: what it holds of weights and gradients needs no batch to be known."""
+    gathered = (4 * ROOT_OF_LLAMA_405B + 10 * LAYER_OF_LLAMA_405B) / 1e9
     tight, roomy = (answer(scenario_from(FSDP_WITHOUT_BATCH | {"parallelism": {"data": data}})) for data in (92, 2048))
     assert tight.training.state_fits
     [warning] = [warning for warning in tight.warnings if "FSDP gathers" in warning]
@@ -128,8 +129,8 @@ def test_what_fsdp_gathers_is_said_where_it_is_too_much_and_no_batch_tells_when(
 def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
     question = {"scenario": FSDP_WITHOUT_BATCH | {"cluster": {"num_gpus": 512}}}
     [_, warning] = LAYOUTS.answer(question).warnings
-    assert warning.endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.24")
-    [left_out] = LAYOUTS.answer(question | {"headroom_fraction": 0.24}).warnings
+    assert warning.endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.61")
+    [left_out] = LAYOUTS.answer(question | {"headroom_fraction": 0.61}).warnings
     assert left_out.startswith("Activations not counted")
 
 
@@ -148,11 +149,21 @@ def test_with_a_batch_what_fsdp_gathers_and_reduces_counts_at_the_moment_that_it
 
 def test_experts_are_gathered_with_their_layer() -> None:
     """DeepSeek-V3 has 256 experts of 3 x 7,168 x 2,048 in a layer."""
-    inventory, of_a_layer = catalog()["deepseek-v3"].inventory, 6 * 256 * 3 * 7_168 * 2_048
-    gathered = gathered_by_fsdp(inventory, Parallelism(), value_bytes=2)
-    over_experts = gathered_by_fsdp(inventory, Parallelism(data=2, expert=2), value_bytes=2)
-    assert gathered.num_bytes == pytest.approx(of_a_layer, rel=0.03)
-    assert gathered.num_bytes - over_experts.num_bytes == pytest.approx(of_a_layer / 2, rel=1e-9)
+    inventory, of_a_layer = catalog()["deepseek-v3"].inventory, 10 * 256 * 3 * 7_168 * 2_048
+    training, root = Training(framework="fsdp2"), 4 * 2 * 129_280 * 7_168
+    gathered = gathered_by_fsdp(inventory, training, Parallelism()).layer
+    over_experts = gathered_by_fsdp(inventory, training, Parallelism(data=2, expert=2)).layer
+    assert gathered == pytest.approx(of_a_layer + root, rel=0.03)
+    assert gathered - over_experts == pytest.approx(of_a_layer / 2, rel=1e-9)
+
+
+def test_fsdp_gathers_as_much_without_a_batch_as_with_one_token() -> None:
+    training = FSDP["training"] | {"sequence_length": 1, "recomputation": "none"}
+    with_token, without = (
+        answer(scenario_from(document | {"parallelism": {"data": 2048}})).training
+        for document in (FSDP | {"training": training}, FSDP_WITHOUT_BATCH)
+    )
+    assert without.gathered_bytes == pytest.approx(with_token.working_bytes, rel=1e-3)
 
 
 EMBEDDING_OF_LLAMA_405B = 128_256 * 16_384
