@@ -226,7 +226,7 @@ def stream_sweep(request: SweepRequest, computer: Computer = compute_here) -> Cs
     if computer is compute_here:
         found = sweep.tables(ItemRange(0, sweep.num_rows), refused)
     else:
-        found = _tables_of_parts(computer(sweep, partial(Sweep, request), ignore_progress), refused)
+        found = tables_of_parts(computer(sweep, partial(Sweep, request), ignore_progress), refused)
     tables = map(shown_columns, found)
     first = next(tables, None)
     if first is None:
@@ -236,7 +236,8 @@ def stream_sweep(request: SweepRequest, computer: Computer = compute_here) -> Cs
     return CsvTable(list(first), rows, lambda: omissions)
 
 
-def _tables_of_parts(parts: Iterable[SweepPart], refused: list[RefusedRows]) -> Iterator[Table]:
+def tables_of_parts(parts: Iterable[SweepPart], refused: list[RefusedRows]) -> Iterator[Table]:
+    """Yield the rows of parts as they come; `refused` fills with the scenarios that have none."""
     for part in parts:
         _add_refused(refused, part.refused)
         if part.columns:
