@@ -37,7 +37,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends fonts-liberation libharfbuzz-subset0 libpango-1.0-0 libpangoft2-1.0-0 \
     && rm -rf /var/lib/apt/lists/* \
     && install --directory --owner app /data
-RUN pip install --no-cache-dir --constraint constraints.txt ".[cluster,service]"
+RUN pip install --no-cache-dir --constraint constraints.txt ".[cluster,service,tracing]"
 COPY --from=code / ./
 RUN pip install --no-cache-dir --no-deps --force-reinstall --constraint constraints.txt .
 USER 10001

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from executors.dask_worker import TOPIC, ComputedPart, Terms, compute_on_worker, find_versions
 from executors.window import CHUNKS_AHEAD, MAX_ATTEMPTS, ChunkLimits, ClusterFailed, receive_in_order, refused_chunk
-from executors.worker import pickle_maker
+from executors.worker import ComputationListener, ComputedChunk, ignore_computation, pickle_maker
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here
 from sizing.units import seconds_text
@@ -69,11 +69,21 @@ def check_scheduler(address: str, field: str) -> None:
 class DaskWorkers:
     """Workers of the Dask scheduler at an address, such as tcp://HOST:8786; `field` names it in sentences.
 
+    Args: `hear`, who hears of each chunk that comes from a worker.
+
     Certificates of tls:// are those of Dask's configuration. Raises as `check_scheduler`.
     """
 
-    def __init__(self, address: str, limits: ChunkLimits | None = None, *, field: str = "--dask") -> None:
+    def __init__(
+        self,
+        address: str,
+        limits: ChunkLimits | None = None,
+        *,
+        field: str = "--dask",
+        hear: ComputationListener = ignore_computation,
+    ) -> None:
         check_scheduler(address, field)
+        self._hear = hear
         self._address, self._field, self._limits = address, field, limits or ChunkLimits()
 
     def compute(self, work: ChunkedWork[Any, Any], make: WorkMaker, progress: Progress) -> Iterator[Any]:
@@ -87,7 +97,7 @@ class DaskWorkers:
             return
         terms = Terms(uuid.uuid4().hex, self._field, find_versions(), self._limits)
         with closing(_Scheduler(self._address, terms, pickle_maker(make))) as scheduler:
-            yield from receive_in_order(work, scheduler.send, scheduler.num_ahead, progress)
+            yield from receive_in_order(work, scheduler.send, scheduler.num_ahead, progress, self._hear)
 
 
 @dataclass(slots=True)
@@ -99,8 +109,8 @@ class _Task:
     future: Future
     num_sent: int = 1
 
-    def receive(self) -> bytes:
-        """Wait for the JSON of the part."""
+    def receive(self) -> ComputedChunk:
+        """Wait for the part."""
         return self.scheduler.receive(self)
 
 
@@ -135,8 +145,8 @@ class _Scheduler:
         self.look()
         return min(MAX_CHUNKS_AHEAD, CHUNKS_AHEAD * max(1, self._num_threads))
 
-    def receive(self, task: _Task) -> bytes:
-        """Wait for the JSON of a part.
+    def receive(self, task: _Task) -> ComputedChunk:
+        """Wait for a part.
 
         Raises InvalidInput as `DaskWorkers.compute`.
         """
@@ -155,12 +165,13 @@ class _Scheduler:
                     self.connect_again()
             except (OSError, TimeoutError):
                 self.connect_again()
-        if not isinstance(part, ComputedPart) or part[:2] != (self._terms.question, task.chunk):
+        is_one = isinstance(part, ComputedPart) and part[:2] == (self._terms.question, task.chunk)
+        if not isinstance(part, ComputedPart) or not is_one or part.computed is None:
             raise self.failure("answered with something else than the part of a chunk", "start it anew")
         self._tasks.remove(task)
         self._num_losses = 0
         task.future.release()
-        return part.json
+        return part.computed
 
     def submit(self, chunk: ItemRange, *, num_sent: int) -> Future:
         """Give the scheduler a chunk, for the how manyth time."""

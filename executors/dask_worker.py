@@ -22,6 +22,7 @@ import executors
 import sizing
 from executors.local import SentChunk, start_processes
 from executors.window import ChunkLimits, ClusterFailed
+from executors.worker import ComputedChunk
 from sizing.questions.chunks import ItemRange
 from sizing.version import __version__
 
@@ -46,11 +47,11 @@ class Terms(NamedTuple):
 
 
 class ComputedPart(NamedTuple):
-    """The JSON of a part, and of which chunk of which question it is."""
+    """A part, and of which chunk of which question it is; None for a chunk that nobody wants any more."""
 
     question: str
     chunk: ItemRange
-    json: bytes
+    computed: ComputedChunk | None
 
 
 @functools.cache
@@ -101,15 +102,16 @@ def compute_on_worker(order: bytes, maker: bytes) -> ComputedPart:
         task = worker.state.tasks.get(key)
         return task is not None and task.state != "cancelled"
 
+    computed: ComputedChunk | None
     tell(1)
     try:
         with hold_processes(f"{worker.id} {terms.question}", num_threads, limits, maker) as pool:
-            part = SentChunk(pool, maker, limits, chunk).receive(is_wanted)
+            computed = SentChunk(pool, maker, limits, chunk).receive(is_wanted)
     except CancelledError:
-        part = b""  # for nobody
+        computed = None
     finally:
         tell(-1)
-    return ComputedPart(terms.question, chunk, part)
+    return ComputedPart(terms.question, chunk, computed)
 
 
 class _Processes:

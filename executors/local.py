@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from executors.window import CHUNKS_AHEAD, MAX_ATTEMPTS, ChunkLimits, receive_in_order, refused_chunk
-from executors.worker import begin, compute_chunk, pickle_maker
+from executors.worker import ComputedChunk, begin, compute_chunk, pickle_maker
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here
 from sizing.units import binary_bytes_text, seconds_text
@@ -79,13 +79,14 @@ class SentChunk:
         self._pool, self._maker, self._limits, self._chunk = pool, maker, limits, chunk
         self._part = self._send()
 
-    def _send(self) -> Future[bytes]:
+    def _send(self) -> Future[ComputedChunk]:
         arguments = (self._maker, self._chunk)
-        sent: Future[bytes] = self._pool.schedule(compute_chunk, args=arguments, timeout=self._limits.max_seconds)
+        timeout = self._limits.max_seconds
+        sent: Future[ComputedChunk] = self._pool.schedule(compute_chunk, args=arguments, timeout=timeout)
         return sent
 
-    def receive(self, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
-        """Wait for the JSON of the part. What a process had begun that was killed is computed once more.
+    def receive(self, is_wanted: Callable[[], bool] = lambda: True) -> ComputedChunk:
+        """Wait for the part. What a process had begun that was killed is computed once more.
 
         Raises InvalidInput as the chunk does, and where it takes too much time or memory; CancelledError once it is
         wanted no more, whose process ends then.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from executors.worker import ComputationListener, ComputedChunk, ignore_computation
 from sizing.errors import InvalidInput
 from sizing.questions.chunks import ChunkedWork, ItemRange, Progress
 
@@ -30,8 +31,8 @@ class ClusterFailed(InvalidInput):
 class SentPart(Protocol):
     """A chunk that is computed elsewhere."""
 
-    def receive(self) -> bytes:
-        """Wait for the JSON of the part. Raises InvalidInput as the chunk does, and where it takes too much."""
+    def receive(self) -> ComputedChunk:
+        """Wait for the part. Raises InvalidInput as the chunk does, and where it takes too much."""
 
 
 def receive_in_order(
@@ -39,16 +40,18 @@ def receive_in_order(
     send: Callable[[ItemRange], SentPart],
     num_ahead: Callable[[], int],
     progress: Progress,
+    hear: ComputationListener = ignore_computation,
 ) -> Iterator[Any]:
     """Send the chunks of a question, at most `num_ahead()` at once, and receive each part once, in their order."""
     left, last = iter(work.chunks), work.chunks[-1].stop
     under_way = deque((chunk, send(chunk)) for chunk in islice(left, num_ahead()))
     while under_way:
         chunk, sent = under_way.popleft()
-        part = sent.receive()
+        json, computation = sent.receive()
+        hear(chunk, computation)
         under_way.extend((each, send(each)) for each in islice(left, max(0, num_ahead() - len(under_way))))
         progress(chunk.stop / last)
-        yield work.part.model_validate_json(part)
+        yield work.part.model_validate_json(json)
 
 
 def refused_chunk(chunk: ItemRange, rule: str) -> InvalidInput:

@@ -8,11 +8,38 @@ import os
 import pickle
 import resource
 import signal
+import socket
 import threading
+import time
+from collections.abc import Callable
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NamedTuple
 
-from sizing.questions.chunks import ChunkedWork, ItemRange, WorkMaker, ignore_progress
+from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, ignore_progress
+
+
+class Computation(NamedTuple):
+    """Which process computed a chunk, and when: in ns since 1970, by the clock of its host."""
+
+    host: str
+    pid: int
+    started_ns: int
+    ended_ns: int
+
+
+class ComputedChunk(NamedTuple):
+    """The JSON of a chunk's part, and where it comes from."""
+
+    json: bytes
+    computation: Computation
+
+
+ComputationListener = Callable[[ItemRange, Computation], None]
+"""Hears of each chunk where it was computed."""
+
+
+def ignore_computation(_chunk: ItemRange, _computation: Computation) -> None:
+    """Ignore where a chunk was computed."""
 
 
 def end_with_parent() -> None:
@@ -56,6 +83,33 @@ def make_work(maker: bytes) -> ChunkedWork[Any, Any]:
     return work
 
 
-def compute_chunk(maker: bytes, chunk: ItemRange) -> bytes:
-    """Compute a chunk, and return the JSON of its part. Raises InvalidInput where the request has no answer."""
-    return bytes(make_work(maker).compute(chunk, ignore_progress).model_dump_json().encode())
+def compute_chunk(maker: bytes, chunk: ItemRange) -> ComputedChunk:
+    """Compute a chunk. Raises InvalidInput where the request has no answer."""
+    part, computation = compute_timed(make_work(maker), chunk, ignore_progress)
+    return ComputedChunk(part.model_dump_json().encode(), computation)
+
+
+def compute_timed(work: ChunkedWork[Any, Any], chunk: ItemRange, progress: Progress) -> tuple[Any, Computation]:
+    """Compute the part of a chunk in this process, and say so. Raises InvalidInput as the chunk does."""
+    started_ns = time.time_ns()
+    part = work.compute(chunk, progress)
+    return part, computed_since(started_ns)
+
+
+def computed_since(started_ns: int) -> Computation:
+    """Return what this process did from a moment to now."""
+    return Computation(socket.gethostname(), os.getpid(), started_ns, time.time_ns())
+
+
+class WorkHeard:
+    """Work of which a listener hears what this process computes itself."""
+
+    def __init__(self, work: ChunkedWork[Any, Any], hear: ComputationListener) -> None:
+        self.part, self.chunks, self.merge = work.part, work.chunks, work.merge
+        self._work, self._hear = work, hear
+
+    def compute(self, items: ItemRange, progress: Progress) -> Any:
+        """Compute the part of a range. Raises InvalidInput as the work does."""
+        part, computation = compute_timed(self._work, items, progress)
+        self._hear(items, computation)
+        return part

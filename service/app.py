@@ -32,11 +32,10 @@ from service.routes import (
     calibrations,
     catalogs,
     checkpoint_files,
-    config_files,
     health,
+    imports,
     jobs,
     login,
-    offer_tables,
     pages,
     questions,
     runs,
@@ -48,13 +47,14 @@ from service.routes import (
 from service.routes.pages import add_docs_pages
 from service.settings import Settings
 from service.telemetry import Metrics
+from service.tracing import Tracing
 from sizing import __version__
 
 ROUTERS = (
     questions.router,
     checkpoint_files.inspections,
-    config_files.imports,
-    offer_tables.router,
+    imports.config_files,
+    imports.offer_tables,
     jobs.router,
     catalogs.router,
     catalogs.comparisons,
@@ -98,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
     metrics = Metrics()
     metrics.watch(database.engine)
     compute = ComputePool(settings, metrics)
+    tracing = Tracing(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -110,6 +111,7 @@ def create_app(settings: Settings) -> FastAPI:
         if app.state.running:
             await asyncio.wait(app.state.running, timeout=_SECONDS_TO_REFUSE)
         database.close()
+        await tracing.close()
 
     app = Service(
         title="checkpoint-sizing",
@@ -121,12 +123,13 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,
+        telemetry=tracing.of_requests,
     )
     app.state.settings, app.state.database = settings, database
     app.state.metrics, app.state.compute = metrics, compute
     app.state.loop_turns = FairTurns(1, max_asked=settings.max_connections)
     app.state.sizings = Sizings(database, compute, app.state.loop_turns)
-    app.state.jobs = Jobs(database, settings, metrics)
+    app.state.jobs = Jobs(database, settings, metrics, tracing)
     app.state.notices = Notices(settings)
     app.state.write_limiter, app.state.trend_turns = new_write_limiter(), FairTurns(THREADS, max_asked=MAX_ASKED)
     app.state.body_room, app.state.body_turns = room_for_questions(settings), FairTurns(1, max_asked=MAX_ASKED)

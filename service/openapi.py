@@ -83,7 +83,7 @@ def _examples() -> dict[str, Any]:
 
     They are made once in a process: to answer each question takes seconds.
     """
-    schema = {"schema_revision": "r0009", "accepted_from": "r0009", "known_to": "r0009", "serves_from": "r0005"}
+    schema = {"schema_revision": "r0010", "accepted_from": "r0010", "known_to": "r0010", "serves_from": "r0005"}
     examples = {"BenchmarkResult": RESULT_EXAMPLE, "Health": {"status": "ok"}, "Readiness": {"status": "ok"} | schema}
     entries: dict[str, BaseModel] = {
         "CheckpointContents": contents_of_sent(SentFile.model_validate(REFERENCE_FILE)),

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from executors.dask import check_scheduler
 from service_client.terms import DEFAULT_MAX_RESULT_BYTES, TokenScope
-from sizing.errors import InvalidInput, broken_rule
+from sizing.errors import InvalidInput, NotInstalled, broken_rule
 from sizing.units import ByteCount, PositiveSeconds, binary_bytes_text
 
 _PREFIX = "CKPT_SERVE_"
@@ -100,6 +100,18 @@ def require_scheduler(text: str) -> str:
     if text:
         check_scheduler(text, "dask")
     return text
+
+
+def require_tracing(is_on: bool) -> bool:
+    """Check that what sends traces is installed, where they are switched on."""
+    if is_on:
+        try:
+            import opentelemetry.exporter.otlp.proto.http.trace_exporter  # noqa: PLC0415 - an extra
+            import opentelemetry.sdk.trace  # noqa: F401, PLC0415 - an extra
+        except ModuleNotFoundError:
+            remedy = "pip install 'checkpoint-sizing[tracing]'"
+            raise NotInstalled.of("tracing", "needs the OpenTelemetry SDK", value=None, remedy=remedy) from None
+    return is_on
 
 
 _WebAddress = Annotated[str, AfterValidator(_require_web_address)]
@@ -198,6 +210,11 @@ class Settings(BaseSettings):
         validation_alias="CKPT_DASK",
         description="Scheduler of Dask whose workers compute jobs that are cut into chunks, tcp:// or tls://HOST:PORT; "
         "none, the process of the job",
+    )
+    tracing: Annotated[bool, AfterValidator(require_tracing)] = Field(
+        False,
+        description="Whether traces of requests, jobs and chunks are sent by OpenTelemetry (OTLP/HTTP); the OTEL_* "
+        "variables say where to",
     )
 
     @property

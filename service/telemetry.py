@@ -31,6 +31,7 @@ _LEVELS = {
     "uvicorn.error": "WARNING",  # not the life of the server
     "uvicorn.access": "CRITICAL",  # `service.middleware.observation` logs requests
     "alembic": "WARNING",
+    "opentelemetry": "WARNING",
 }
 
 

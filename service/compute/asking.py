@@ -23,6 +23,7 @@ from service.database.jobs import NewJob
 from service.errors import OutOfTime
 from service.http.problems import Responses
 from service.reports import report_response
+from service.tracing import present_traceparent
 from service_client.terms import ReportForm
 
 RESPOND_ASYNC = "respond-async"
@@ -88,7 +89,7 @@ class Asking:
         """Accept the question as a job and answer with its Location. Raises Busy where too many of the client wait."""
         asker = await run_in_threadpool(asker_of, self.request)
         stored = await run_in_threadpool(request_json, question)
-        new = NewJob(self.kind, form, stored, asker.token_id if asker else None)
+        new = NewJob(self.kind, form, stored, asker.token_id if asker else None, present_traceparent())
         row = await self.jobs.submit(client_of(self.request.scope), new)
         headers = {"Location": f"{PATH}/{row.id}", "Retry-After": RETRY_AFTER, "Vary": "Accept, Prefer"}
         if self.is_job:

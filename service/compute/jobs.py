@@ -32,6 +32,7 @@ from service.http.fair_room import room_for_questions
 from service.http.problems import INTERNAL_ERROR, KINDS, kind_of
 from service.settings import Settings
 from service.telemetry import Metrics
+from service.tracing import Tracing, context_of
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
@@ -58,15 +59,17 @@ _log = logging.getLogger(__name__)
 class Jobs:
     """Jobs that this process answers. The database tells it about those of others."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: Metrics, tracing: Tracing) -> None:
         num_workers = settings.job_workers
         versions = ", ".join(f"{name} {version}" for name, version in find_versions().items())
         self._owner = Owner(uuid4(), versions)
         self._database, self._metrics, self._max_seconds = database, metrics, settings.job_seconds
+        self._tracing = tracing
         self._processes = ComputeProcesses(
             num_workers, max_seconds=settings.job_seconds, max_bytes=settings.compute_memory_bytes
         )
-        self._computed_by = settings.dask, ChunkLimits(settings.job_seconds, settings.compute_memory_bytes)
+        limits = ChunkLimits(settings.job_seconds, settings.compute_memory_bytes)
+        self._computed_by = settings.dask, limits, tracing.is_on
         self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
         self.room = room_for_questions(settings)
         self._own: dict[UUID, asyncio.Task[None]] = {}
@@ -187,28 +190,34 @@ class Jobs:
 
     async def _compute(self, taken: TakenJob) -> JobEnd | None:
         """Compute a job, again where its process was ended, whatever happens; None where it is another's meanwhile."""
-        hear = functools.partial(self._progress.__setitem__, taken.id)
-        try:
-            question = JobQuestion(heavy_kind(taken.kind), taken.form, taken.question)
-            while True:
-                parts = PartsInDatabase(self._database, self._owner, taken)
-                arguments = question, tuple(taken.parts), *self._computed_by
-                try:
-                    content = await self._processes.run(answer_job, *arguments, progress=hear, parts=parts)
-                    break
-                except ProcessEnded as error:
-                    _log.warning("A job begins again: %s", error)
-                    again = await self._begin(taken.id)
-                    if again is None:
-                        return None
-                    taken = again
-            _require_moderate(content)
-        except InvalidInput as error:
-            return _failed(kind_of(error).code, error.problems)
-        except Exception:  # noqa: BLE001 - whatever it was, who asks for the job is told
-            _log.exception("A job failed.")
-            return _failed(INTERNAL_ERROR.code, [_FAILED])
-        return JobEnd("done", jobs.finish_job, (content,))
+        progress = functools.partial(self._progress.__setitem__, taken.id)
+        with self._tracing.span(f"job {taken.kind}", context_of(taken.traceparent)) as span:
+            try:
+                question = JobQuestion(heavy_kind(taken.kind), taken.form, taken.question)
+                while True:
+                    parts = PartsInDatabase(self._database, self._owner, taken)
+                    try:
+                        with self._tracing.computing() as hear:
+                            arguments = question, tuple(taken.parts), *self._computed_by
+                            content = await self._processes.run(
+                                answer_job, *arguments, progress=progress, parts=parts, hear=hear
+                            )
+                        break
+                    except ProcessEnded as error:
+                        _log.warning("A job begins again: %s", error)
+                        again = await self._begin(taken.id)
+                        if again is None:
+                            return None
+                        taken = again
+                _require_moderate(content)
+                end = JobEnd("done", jobs.finish_job, (content,))
+            except InvalidInput as error:
+                end = _failed(kind_of(error).code, error.problems)
+            except Exception:  # noqa: BLE001 - whatever it was, who asks for the job is told
+                _log.exception("A job failed.")
+                end = _failed(INTERNAL_ERROR.code, [_FAILED])
+            span.set_attribute("ckpt.job.state", end.state)
+            return end
 
     async def _begin(self, job_id: UUID) -> TakenJob | None:
         """Begin a job that this process has; None where it has it no longer, or the database stays away.

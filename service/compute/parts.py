@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from executors.worker import Computation
 from service.database import Database, jobs
 from service.database.jobs import MAX_PART_BYTES, MAX_PARTS_BYTES, Owner, TakenJob
 from sizing.questions.chunks import ItemRange
@@ -25,6 +26,13 @@ class PartMessage(NamedTuple):
 
     chunk: ItemRange
     part: bytes | None
+
+
+class ComputationMessage(NamedTuple):
+    """What a process says to its server where it is traced: that it has begun, without a chunk, or has computed one."""
+
+    chunk: ItemRange | None
+    computation: Computation
 
 
 class PartsOfServer:

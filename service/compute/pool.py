@@ -18,7 +18,7 @@ from service.access.client import client_of
 from service.answers.progress import ProgressListener, ignore_progress
 from service.compute.fair_turns import FairTurns
 from service.compute.parts import PartsInDatabase
-from service.compute.worker import SMALLER_QUESTIONS, ComputeLimits, ComputeWorker
+from service.compute.worker import SMALLER_QUESTIONS, ComputeLimits, ComputeWorker, ProcessListener, ignore_process
 from service.http.connected import while_connected
 from service.settings import Settings
 from service.telemetry import Metrics
@@ -52,17 +52,18 @@ class ComputeProcesses:
         *arguments: object,
         progress: ProgressListener = ignore_progress,
         parts: PartsInDatabase | None = None,
+        hear: ProcessListener = ignore_process,
         num_waiting: Callable[[], int] = int,
     ) -> bytes:
         """Run a function in one of the processes; `progress` is called in a thread with the fraction that is done.
 
-        Args: `parts`, which a job keeps and asks for.
+        Args: `parts`, which a job keeps and asks for. `hear`, who hears where it is computed, if it is traced.
 
         A question that has had its turn ends with OutOfTime for one of the others of `num_waiting`, by default none.
         Who cancels ends the question. Raises as `ComputePool.run`.
         """
         worker = self._idle.pop()
-        ask = functools.partial(worker.ask, function, arguments, progress=progress, parts=parts)
+        ask = functools.partial(worker.ask, function, arguments, progress=progress, parts=parts, hear=hear)
         answer = asyncio.ensure_future(to_thread.run_sync(ask, limiter=self._threads))
         gives_way = False
         try:

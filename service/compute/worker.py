@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypeAlias, Typed
 
 from executors.dask import DaskWorkers
 from executors.window import ChunkLimits
-from executors.worker import end_with_parent, limit_memory
+from executors.worker import Computation, WorkHeard, computed_since, end_with_parent, ignore_computation, limit_memory
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
-from service.compute.parts import PartMessage, PartsInDatabase, PartsOfServer
+from service.compute.parts import ComputationMessage, PartMessage, PartsInDatabase, PartsOfServer
 from service.errors import OutOfTime, ProcessEnded, TakesTooLong, busy
 from service.settings import variable_of
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
-from sizing.questions.chunks import ItemRange, compute_here, compute_what_is_missing
+from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here, compute_what_is_missing
 from sizing.units import binary_bytes_text
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ COMPUTING.set_forkserver_preload(["service.answers.heavy", "service.cli.main"])
 _log = logging.getLogger(__name__)
 
 
+ProcessListener = Callable[[ItemRange | None, Computation], None]
+"""Hears that a process has begun, without a chunk, and where each chunk was computed."""
+
+
+def ignore_process(_chunk: ItemRange | None, _computation: Computation) -> None:
+    """Ignore where a question is computed."""
+
+
 class ComputeLimits(TypedDict):
     """Limits of a process for one question."""
 
@@ -90,6 +98,7 @@ class ComputeWorker:
         self._gives_way_after: float | None = None
         self._asked_at: float | None = None
         self._parts: PartsInDatabase | None = None
+        self._hear: ProcessListener = ignore_process
 
     @property
     def seconds_asked(self) -> float:
@@ -103,15 +112,16 @@ class ComputeWorker:
         *,
         progress: ProgressListener = ignore_progress,
         parts: PartsInDatabase | None = None,
+        hear: ProcessListener = ignore_process,
     ) -> bytes:
         """Run a function in the process and return its result; `progress` is called with the fraction that is done.
 
-        Args: `parts`, which a job keeps and asks for.
+        Args: `parts`, which a job keeps and asks for. `hear`, who hears where it is computed, if it is traced.
 
         A question that finds too little memory in a process that has answered others is asked once more, in a new
         process: what is kept of the others takes memory too.
         """
-        self._is_given_up, self._gives_way_after, self._parts = False, None, parts
+        self._is_given_up, self._gives_way_after, self._parts, self._hear = False, None, parts, hear
         try:
             try:
                 answer, refusal, failure = self._send((function, arguments), progress)
@@ -148,6 +158,8 @@ class ComputeWorker:
                 raise self._no_turn_left()
             if isinstance(message, float):
                 progress(message)
+            elif isinstance(message, ComputationMessage):
+                self._hear(*message)
             elif not isinstance(message, PartMessage):
                 return cast("Outcome", message)
             elif self._parts is not None:
@@ -290,15 +302,32 @@ class JobQuestion(NamedTuple):
     request: str
 
 
-def answer_job(question: JobQuestion, kept: Collection[ItemRange], scheduler: str, limits: ChunkLimits) -> bytes:
+def answer_job(
+    question: JobQuestion, kept: Collection[ItemRange], scheduler: str, limits: ChunkLimits, is_traced: bool
+) -> bytes:
     """Answer the question of a job, of which parts may be kept. Nothing that comes from the database is run.
 
-    What is missing is computed by workers of a Dask scheduler where one is named.
+    What is missing is computed by workers of a Dask scheduler where one is named. Where it `is_traced`, the server is
+    told which process computes what.
     """
     from service.answers.heavy import COMPUTER  # noqa: PLC0415 - which the process has loaded
 
-    computer = DaskWorkers(scheduler, limits, field=variable_of("dask")).compute if scheduler else compute_here
-    COMPUTER.set(compute_what_is_missing(PartsOfServer(_SERVER.get(), kept), computer))
+    server = _SERVER.get()
+
+    def tell(chunk: ItemRange | None, computation: Computation) -> None:
+        server.send(ComputationMessage(chunk, computation))
+
+    def compute_heard(work: ChunkedWork[Any, Any], make: WorkMaker, progress: Progress) -> Iterable[Any]:
+        return compute(WorkHeard(work, tell), make, progress)
+
+    hear = tell if is_traced else ignore_computation
+    computer = (
+        DaskWorkers(scheduler, limits, field=variable_of("dask"), hear=hear).compute if scheduler else compute_here
+    )
+    compute = compute_what_is_missing(PartsOfServer(server, kept), computer)
+    COMPUTER.set(compute_heard if is_traced else compute)
+    if is_traced:
+        tell(None, computed_since(time.time_ns()))
     return question.kind.answer_json(question.form, question.request)
 
 

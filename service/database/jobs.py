@@ -67,6 +67,8 @@ class NewJob:
     """JSON of its request."""
     token_id: int | None = None
     """Id of the token of who asks; None where that is not known."""
+    traceparent: str | None = None
+    """Span of the request that it comes from; None where requests are not traced."""
 
 
 class Owner(NamedTuple):
@@ -85,6 +87,7 @@ class TakenJob(NamedTuple):
     question: str
     parts: dict[ItemRange, int]
     """The chunks whose parts are there, with the bytes of each."""
+    traceparent: str | None
 
 
 def add_job(database: Database, new: NewJob, owner: UUID, *, max_seconds: float) -> JobRow:
@@ -107,7 +110,7 @@ def add_job(database: Database, new: NewJob, owner: UUID, *, max_seconds: float)
         _forget(session)
         session.add(row)
         session.flush()
-        session.add(JobQuestionRow(job_id=row.id, question=new.question))
+        session.add(JobQuestionRow(job_id=row.id, question=new.question, traceparent=new.traceparent))
     return row
 
 
@@ -299,7 +302,8 @@ def _take(session: Session, job_id: UUID, which: ColumnElement[bool], owner: Own
     session.execute(delete(JobPartRow).where(of_job, JobPartRow.versions != owner.versions))
     found = session.execute(select(JobPartRow.start, JobPartRow.stop, func.length(JobPartRow.content)).where(of_job))
     parts = {ItemRange(start, stop): num_bytes for start, stop, num_bytes in found}
-    return TakenJob(job_id, row.kind, row.form, session.get_one(JobQuestionRow, job_id).question, parts)
+    stored = session.get_one(JobQuestionRow, job_id)
+    return TakenJob(job_id, row.kind, row.form, stored.question, parts, stored.traceparent)
 
 
 def _end(session: Session, which: ColumnElement[bool], **values: object) -> int:

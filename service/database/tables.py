@@ -399,6 +399,8 @@ class JobQuestionRow(Base):
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     question: Mapped[str] = mapped_column(Text)
+    traceparent: Mapped[str | None] = mapped_column(String(55))
+    """Request that it comes from (W3C Trace Context, section 3.2), where requests are traced."""
 
 
 class JobPartRow(Base):

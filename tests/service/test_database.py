@@ -165,7 +165,7 @@ def test_a_later_schema_is_used_while_it_serves_this_version_and_left_alone_in_a
     connection.execute("UPDATE alembic_version SET version_num = 'r9001'")
     connection.commit()
     migrate(app.state.database)
-    ready = {"status": "ok", "accepted_from": "r0009", "known_to": known_to(), "serves_from": "r0005"}
+    ready = {"status": "ok", "accepted_from": "r0010", "known_to": known_to(), "serves_from": "r0005"}
     assert client.get("/readyz").json() == ready | {"schema_revision": "r9001"}
     connection.execute("UPDATE schema_support SET serves_from = 'r9001'")
     connection.commit()

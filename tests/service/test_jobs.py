@@ -326,7 +326,7 @@ def test_of_two_who_try_one_takes_a_job_and_the_former_owner_changes_nothing_mor
         same_versions = OTHER._replace(versions=ONE.versions)
         with ThreadPoolExecutor() as threads:
             taken = [*threads.map(lambda _: jobs.take_over(database, same_versions), range(4))]
-        assert [found for found in taken if found] == [(job_id, "sweeps", "json", "{}", {first: 3})]
+        assert [found for found in taken if found] == [(job_id, "sweeps", "json", "{}", {first: 3}, None)]
         assert jobs.beat(database, ONE.id, [job_id], {job_id: 0.5}) == set()
         assert not jobs.store_part(database, job_id, ONE, second, b"one")
         assert not jobs.finish_job(database, job_id, ONE.id, b"one")

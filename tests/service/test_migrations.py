@@ -66,6 +66,7 @@ FILLINGS = {
         "INSERT INTO job_questions VALUES (:uuid, '{}')",
         "INSERT INTO job_parts VALUES (:uuid, 3000000000, 4000000000, '0.1.0', :hash)",
     ],
+    "r0010": ["UPDATE job_questions SET traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'"],
 }
 """What fills the tables that a revision adds."""
 

@@ -1,4 +1,7 @@
-"""Config files of a training, as the scenario that they describe. Nothing of them is logged, or stored beyond a job."""
+"""Files of other programs, read as documents: config files of a training, and tables of offers.
+
+Nothing of them is logged, or stored beyond a job.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from service.http.problems import responses
 from service.routes.json_route import ResultRoute
 from sizing.config_files import ImportReport, ImportRequest
 from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.offer_tables import REFERENCE_OFFER_TABLE, OfferTable, OfferTableRequest
 
-imports = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=ResultRoute)
+config_files = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=ResultRoute)
+offer_tables = APIRouter(prefix="/v1", tags=["what if"], route_class=ResultRoute)
 
 
-@imports.post(
+@config_files.post(
     "/imports",
     response_model=ImportReport,
     responses={**ACCEPTED, **responses(400, 406, 408, 413, 415, 422, 503)},
@@ -35,4 +40,22 @@ async def create_import(
 
     Scripts are parsed and never run. Values of settings that did not become a field are left out of the answer.
     """
+    return await asking.answer("json", request)
+
+
+@offer_tables.post(
+    "/offer-tables",
+    response_model=OfferTable,
+    responses={**ACCEPTED, **responses(400, 406, 408, 413, 415, 422, 503)},
+    summary="Read or write offers as a table of a spreadsheet",
+)
+async def create_offer_table(
+    request: Annotated[
+        OfferTableRequest,
+        explained(OfferTableRequest),
+        Body(openapi_examples={"reference": {"summary": "Pasted cells", "value": REFERENCE_OFFER_TABLE}}),
+    ],
+    asking: NowOrAsJob,
+) -> Response:
+    """The offers of a table, or offers that are sent, as a decision takes them and as CSV and xlsx."""
     return await asking.answer("json", request)
