@@ -121,8 +121,16 @@ def _sqlite(url: URL) -> Engine:
         raise _unusable(f"is in a directory that cannot be created ({error.strerror})", "choose another file") from None
     engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
 
+    was_opened = threading.Event()
+
+    @event.listens_for(engine, "do_connect")
+    def require_file(_dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]) -> None:
+        if was_opened.is_set():  # a file that has gone since is not made anew, empty
+            arguments[:], options["uri"] = [f"{path.as_uri()}?mode=rw"], True
+
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _: object) -> None:
+        was_opened.set()
         connection.isolation_level = None  # Python's sqlite3 would begin transactions late, and never for DDL
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()

@@ -225,11 +225,11 @@ def test_a_database_that_is_gone_is_503(client: TestClient, app: FastAPI, path: 
     app.state.database.close()
     for file in path.parent.glob("sizing.sqlite3*"):
         file.unlink()
-    path.mkdir()
     for route in ("/readyz", "/v1/scenarios"):
         refused = client.get(route)
         assert (refused.status_code, refused.json()["code"]) == (503, "database-unavailable")
     assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
+    assert not path.exists()
 
 
 def test_a_silent_postgresql_is_given_up_and_the_url_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
