@@ -296,7 +296,7 @@ OFFLOADED = re.compile(r"training\.offload\.(optimizer|weights) (host|nvme)")
             {"framework": "fsdp2"},
             {"data": 16},
             "With training.offload.optimizer host and training.offload.weights host, data 16 fits: "
-            "19.28 GB on the fullest GPU, and a node keeps 934.6 GB in host memory",
+            "36.76 GB on the fullest GPU, and a node keeps 934.6 GB in host memory",
         ),
         (
             {"framework": "deepspeed"},
