@@ -110,7 +110,7 @@ class _Task:
     num_sent: int = 1
 
     def receive(self) -> ComputedChunk:
-        """Wait for the part."""
+        """Wait for the part, and return it with the process that computed it."""
         return self.scheduler.receive(self)
 
 

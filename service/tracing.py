@@ -87,7 +87,7 @@ class Tracing:
             yield hear
 
     async def close(self) -> None:
-        """Send what is left."""
+        """Send the spans that are left, where a collector takes them."""
         if self._provider is not None:
             sending = Thread(target=self._provider.shutdown, daemon=True)
             sending.start()
@@ -117,7 +117,7 @@ def new_provider() -> TracerProvider:
         """Sends spans, those of requests without paths and queries: `http.route` has which it was."""
 
         def on_start(self, span: StartedSpan, parent_context: Context | None = None) -> None:
-            """Take the addresses out."""
+            """Replace the path and the query of a span that begins."""
             super().on_start(span, parent_context)
             span.set_attributes({name: "REDACTED" for name in _ADDRESSES if name in (span.attributes or ())})
 

@@ -42,7 +42,7 @@ class PartsOfServer:
         self._connection, self.chunks = connection, frozenset(chunks)
 
     def find(self, chunk: ItemRange) -> bytes | None:
-        """Ask for a part."""
+        """Ask the server for the part of a chunk; None where it is gone."""
         self._connection.send(PartMessage(chunk, None))
         part: bytes | None = self._connection.recv()
         return part
