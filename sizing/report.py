@@ -54,11 +54,11 @@ from sizing.strict_model import StrictModel
 from sizing.training import GpuMemory
 from sizing.training.compressed_gradients import CompressedGradients, compressed_gradients, compression_warnings
 from sizing.training.execution import execution_assumptions, execution_of
-from sizing.training.memory.search import CannotRun
+from sizing.training.gpu_rates import rate_assumptions
+from sizing.training.memory_search import CannotRun
 from sizing.training.offload import Offloaded, offload_of, offload_warnings
+from sizing.training.overlaps import overlap_assumptions
 from sizing.training.run_length import RunLength, run_length
-from sizing.training.time.overlaps import overlap_assumptions
-from sizing.training.time.rates import rate_assumptions
 from sizing.units import decimal_bytes_text, seconds_text
 
 

@@ -31,8 +31,8 @@ from sizing.state.saved_state import RANK_PART
 from sizing.storage.profile import StorageProfile
 from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory, gpu_memory
-from sizing.training.memory.search import CannotRun, MemoryQuestion, cannot_run, memory_warnings
-from sizing.training.memory.state import saved_off_gpu
+from sizing.training.memory_search import CannotRun, MemoryQuestion, cannot_run, memory_warnings
+from sizing.training.state_memory import saved_off_gpu
 
 LAYOUTS_KEPT = 32
 """People ask about one layout many times, with other storage, intervals and failures."""

@@ -42,7 +42,7 @@ keeps.
 GradientExchange = Literal["fused", "buckets", "layers", "copies"]
 """How gradients of the backward pass are reduced, and so how much is held meanwhile: accumulated in place, in buckets
 of a fixed size, layer by layer, or in buckets that are a copy of all gradients, where FSDP does not reduce them layer
-by layer. `sizing/training/memory/in_flight.py` counts it.
+by layer. `sizing/training/in_flight.py` counts it.
 """
 
 GatheredUnits = Literal["nothing", "layers", "stages", "modules"]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sizing.questions.question import Option
-from sizing.training.memory.search import HEADROOM_FRACTION
+from sizing.training.memory_search import HEADROOM_FRACTION
 from sizing.units import Fraction
 
 MAX_HEADROOM_FRACTION = 0.9

@@ -20,7 +20,7 @@ from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.storage.limits import Demand, Direction, steps_seconds
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import as_number
-from sizing.training.time.rates import LINKS_FRACTION
+from sizing.training.gpu_rates import LINKS_FRACTION
 from sizing.units import seconds_text
 
 _COPY = plausible_range("storage.profile.device_to_host_bytes_per_second")

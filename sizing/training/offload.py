@@ -14,12 +14,12 @@ from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.offload import Offload
 from sizing.strict_model import StrictModel
+from sizing.training.activations import StageActivations, activations_of
 from sizing.training.execution import execution_of
-from sizing.training.memory.activations import StageActivations, activations_of
-from sizing.training.memory.gpu_memory import Peaks, gpu_memory, memory_by_rank
-from sizing.training.memory.in_flight import InFlight
-from sizing.training.memory.layer_activations import layer_activation_bytes
-from sizing.training.memory.state import StateRule, host_traffic, state_bytes_off_gpu
+from sizing.training.gpu_memory import Peaks, gpu_memory, memory_by_rank
+from sizing.training.in_flight import InFlight
+from sizing.training.layer_activations import layer_activation_bytes
+from sizing.training.state_memory import StateRule, host_traffic, state_bytes_off_gpu
 from sizing.units import decimal_bytes_text, percent_text, seconds_text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sizing.layout import Parallelism
 from sizing.model import catalog
 from sizing.published import published
-from sizing.training.memory.layer_activations import LayerShape
+from sizing.training.layer_activations import LayerShape
 from sizing.training.schedules.one_way import bubble_fraction
 from sizing.validation.comparison import Comparison, Source
 from sizing.validation.measured_runs import predicted_memory

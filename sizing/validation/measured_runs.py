@@ -11,8 +11,8 @@ from sizing.published import published
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 from sizing.training import GpuMemory, StepTime
-from sizing.training.time.overlaps import TENSOR_WHERE_ON
-from sizing.training.time.rates import published_fractions
+from sizing.training.gpu_rates import published_fractions
+from sizing.training.overlaps import TENSOR_WHERE_ON
 
 TORCHTITAN_SEQUENCE = 8192
 """Tokens where a table does not say: seq_len of the configurations at the commits that the tables name."""

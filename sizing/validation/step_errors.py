@@ -12,7 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.published import published
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
-from sizing.training.time.step_errors import ComparedRun, StepErrors, StepFacts
+from sizing.training.step_errors import ComparedRun, StepErrors, StepFacts
 from sizing.validation.comparison import Comparison, Source
 from sizing.validation.measured_runs import (
     Row,

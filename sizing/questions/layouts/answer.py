@@ -17,8 +17,8 @@ from sizing.questions.layouts.objectives import OF_MEMORY_AND_TIME, make_sort_ke
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemory, NearlyFitting
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
 from sizing.questions.layouts.search import Search, SizedCandidate, Tally
-from sizing.training.memory.activations import uncounted_activations
-from sizing.training.memory.search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
+from sizing.training.activations import uncounted_activations
+from sizing.training.memory_search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
 
 MEASURED_CONTEXT_TOKENS = 4096

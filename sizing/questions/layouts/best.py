@@ -19,7 +19,7 @@ from sizing.report import ScenarioWithLayout
 from sizing.scenario import INTERVAL, Scenario, open_degrees, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.state import Training
-from sizing.training.memory.activations import uncounted_activations
+from sizing.training.activations import uncounted_activations
 from sizing.units import counted_text, seconds_text
 
 ASSUMED_MICRO_BATCH = 1

@@ -14,7 +14,7 @@ from sizing.layout.parallelism import Degree, TensorDegree
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
 from sizing.strict_model import StrictModel
-from sizing.training.memory.search import HEADROOM_FRACTION
+from sizing.training.memory_search import HEADROOM_FRACTION
 
 Objective = Literal["model-parallel-gpus", "step-time", "goodput", "save-time", "write-bandwidth", "bubble", "memory"]
 

@@ -34,7 +34,7 @@ from sizing.state.offload import Offload
 from sizing.state.training import Recomputation, Schedule
 from sizing.training import GpuMemory
 from sizing.training.execution import DEFAULT_RECOMPUTE_MODULES, recompute_modules_of
-from sizing.training.memory.search import RECOMPUTATIONS, MemoryQuestion
+from sizing.training.memory_search import RECOMPUTATIONS, MemoryQuestion
 from sizing.training.schedules import SCHEDULES, default_schedule
 from sizing.units import counted_text
 

@@ -15,20 +15,20 @@ from sizing.questions.rematerialize.report import (
 )
 from sizing.questions.rematerialize.request import RematerializationRequest
 from sizing.sized_layout import SizedLayout, size_layout
-from sizing.training.execution import Execution, execution_of
-from sizing.training.memory.activations import (
+from sizing.training.activations import (
     LayerKind,
     ModelActivations,
     StageActivations,
     activations_of,
     uncounted_activations,
 )
-from sizing.training.memory.gpu_memory import Peaks, RankMemory, memory_by_rank
-from sizing.training.memory.in_flight import in_flight_of
-from sizing.training.memory.layer_activations import KeptBytes, layer_activation_bytes
-from sizing.training.memory.state import StateRule
+from sizing.training.execution import Execution, execution_of
+from sizing.training.gpu_memory import Peaks, RankMemory, memory_by_rank
+from sizing.training.in_flight import in_flight_of
+from sizing.training.layer_activations import KeptBytes, layer_activation_bytes
 from sizing.training.rematerialization.chain import ChainLayer, LayerChain
 from sizing.training.rematerialization.techniques import TECHNIQUES, Room
+from sizing.training.state_memory import StateRule
 from sizing.units import decimal_bytes_text
 
 BACKWARD_OVER_FORWARD = 2.0

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
 from sizing.strict_model import StrictModel
-from sizing.training.memory.search import HEADROOM_FRACTION
+from sizing.training.memory_search import HEADROOM_FRACTION
 from sizing.units import ByteCount
 
 REFERENCE_REMATERIALIZATION: dict[str, Any] = {

@@ -21,10 +21,10 @@ from sizing.scenario import Scenario
 from sizing.sized_layout import size_layout
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.execution import value_bytes
-from sizing.training.memory.state import StateRule
-from sizing.training.time.links import exchange_of_replicas
-from sizing.training.time.rates import achieved_rates
-from sizing.training.time.step import TRAFFIC_OF_OPTIMIZER, ChunkSeconds, SlowestStage, Stage, time_passes
+from sizing.training.gpu_rates import achieved_rates
+from sizing.training.links import exchange_of_replicas
+from sizing.training.state_memory import StateRule
+from sizing.training.step_time import TRAFFIC_OF_OPTIMIZER, ChunkSeconds, SlowestStage, Stage, time_passes
 from sizing.training.unlike_workers import Costs, StagePlacement
 
 _BOTH_WAYS = 2

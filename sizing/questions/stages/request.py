@@ -15,10 +15,10 @@ from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
 from sizing.state import Training
 from sizing.strict_model import StrictModel
+from sizing.training.activations import uncounted_activations
 from sizing.training.execution import Execution, execution_of
-from sizing.training.memory.activations import uncounted_activations
-from sizing.training.memory.search import HEADROOM_FRACTION
-from sizing.training.time.work import ModelWork, model_work
+from sizing.training.layer_work import ModelWork, model_work
+from sizing.training.memory_search import HEADROOM_FRACTION
 from sizing.training.unlike_workers import MAX_STEPS, num_steps
 
 REFERENCE_STAGES: dict[str, Any] = {

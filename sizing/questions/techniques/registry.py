@@ -26,7 +26,7 @@ from sizing.questions.stages.virtual_workers import worker_training
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.state.offload import Place
-from sizing.training.memory.search import HEADROOM_FRACTION
+from sizing.training.memory_search import HEADROOM_FRACTION
 from sizing.training.offload import Score, area_of_absence, chain_of, choose_to_swap_out, duration_of_absence
 
 Fields = dict[str, JsonValue]

@@ -38,12 +38,12 @@ def test_a_format_without_a_method_or_a_field_is_none(name: str) -> None:
 
 
 MEANS_SOMETHING_ELSE = {
-    ("sizing/training/memory/layer_activations.py", "full"): "recomputation",
+    ("sizing/training/layer_activations.py", "full"): "recomputation",
     ("sizing/training/execution.py", "full"): "recomputation",
     ("sizing/state/training.py", "full"): "recomputation",
     ("sizing/questions/layouts/memory_savings.py", "full"): "recomputation",
     ("sizing/training/offload.py", "full"): "recomputation",
-    ("sizing/training/memory/gpu_memory.py", "full"): "recomputation",
+    ("sizing/training/gpu_memory.py", "full"): "recomputation",
     ("sizing/questions/techniques/registry.py", "full"): "recomputation",
     ("sizing/checkpoint_files/folder.py", "orbax"): "what a folder holds",
     ("io_bench/engines/__init__.py", "torch-save"): "an engine",

@@ -9,7 +9,7 @@ from sizing.layout import Parallelism
 from sizing.model.inventory import TensorGroup
 from sizing.report import SizingReport, answer
 from sizing.state.scaled_dtypes import QuantizedDtype, scaled_bytes
-from sizing.training.memory.in_flight import InFlight, in_flight_of_fsdp
+from sizing.training.in_flight import InFlight, in_flight_of_fsdp
 
 STATE_DICT_BYTES: dict[tuple[QuantizedDtype, tuple[int, int]], tuple[int, int]] = {
     ("nf4", (4096, 4096)): (9_437_184, 9_437_329),

@@ -15,9 +15,9 @@ from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.training.execution import execution_of
-from sizing.training.memory.gpu_memory import GpuMemory
-from sizing.training.memory.layer_activations import LayerShape, kept_without_modules, layer_activation_bytes
-from sizing.training.memory.search import MAX_TRIED, MemoryQuestion
+from sizing.training.gpu_memory import GpuMemory
+from sizing.training.layer_activations import LayerShape, kept_without_modules, layer_activation_bytes
+from sizing.training.memory_search import MAX_TRIED, MemoryQuestion
 from sizing.training.schedules import SCHEDULES
 from sizing.training.schedules.one_way import bubble_fraction
 from sizing.training.schedules.schedule import PipelineShape

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sizing.errors import InvalidInput
 from sizing.model import catalog
 from sizing.report import SizingReport, answer
-from sizing.training.memory.in_flight import gathered_by_zero3
+from sizing.training.in_flight import gathered_by_zero3
+from sizing.training.links import HostRates, HostTraffic, waited_seconds
 from sizing.training.offload import (
     area_of_absence,
     chain_of,
@@ -22,7 +23,6 @@ from sizing.training.offload import (
     duration_of_absence,
     peak_bytes,
 )
-from sizing.training.time.links import HostRates, HostTraffic, waited_seconds
 from tests.examples import examples
 
 ESTIMATES = json.loads((Path(__file__).parent / "deepspeed_estimates.json").read_text())

@@ -6,7 +6,7 @@ import pytest
 
 from sizing.layout import Parallelism
 from sizing.model import catalog
-from sizing.training.memory.layer_activations import LayerShape
+from sizing.training.layer_activations import LayerShape
 
 
 @pytest.mark.parametrize("tensor", [1, 2])

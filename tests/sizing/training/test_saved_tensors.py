@@ -13,7 +13,7 @@ from sizing.state import Training
 from sizing.state.training import Precision
 from sizing.training.execution import execution_of, value_bytes
 from sizing.training.kernels import EAGER, LOSSES
-from sizing.training.memory.layer_activations import LayerShape, layer_activation_bytes
+from sizing.training.layer_activations import LayerShape, layer_activation_bytes
 
 SEQUENCES, TOKENS = 2, 128
 STATISTICS_AND_ROUNDING = 0.02

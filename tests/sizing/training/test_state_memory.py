@@ -15,8 +15,8 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.state.training import FrameworkName
-from sizing.training.memory.in_flight import gathered_by_fsdp
-from sizing.training.memory.state import StateRule
+from sizing.training.in_flight import gathered_by_fsdp
+from sizing.training.state_memory import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
 PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})

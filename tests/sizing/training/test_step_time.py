@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sizing.cluster.node import gpu_catalog, node_catalog
 from sizing.errors import InvalidInput
 from sizing.report import answer
-from sizing.training.time.links import Links
-from sizing.training.time.rates import published_fractions
-from sizing.training.time.step import StepTime
-from sizing.training.time.step_errors import ErrorGroup, StepErrors, step_errors
+from sizing.training.gpu_rates import published_fractions
+from sizing.training.links import Links
+from sizing.training.step_errors import ErrorGroup, StepErrors, step_errors
+from sizing.training.step_time import StepTime
 from sizing.validation.step_errors import compared_runs, held_out
 from sizing.validation.step_times import TimedRun, ranked_pairs, step_times
 from tests.examples import examples

@@ -19,12 +19,12 @@ from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
 from sizing.strict_model import StrictModel
+from sizing.training.activations import HeldBytes, StageActivations, activations_of
 from sizing.training.execution import Execution, execution_of
-from sizing.training.memory.activations import HeldBytes, StageActivations, activations_of
-from sizing.training.memory.in_flight import InFlight, gathered_of, in_flight_of
-from sizing.training.memory.state import StateRule, host_traffic, on_gpu
-from sizing.training.time.step import StateBytes, StepTime, step_time
-from sizing.training.time.work import ModelWork, model_work
+from sizing.training.in_flight import InFlight, gathered_of, in_flight_of
+from sizing.training.layer_work import ModelWork, model_work
+from sizing.training.state_memory import StateRule, host_traffic, on_gpu
+from sizing.training.step_time import StateBytes, StepTime, step_time
 
 
 @dataclass(frozen=True, slots=True)

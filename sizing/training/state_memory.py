@@ -25,7 +25,7 @@ from sizing.state.saved_state import PartName
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.state.training import FrameworkName
 from sizing.training.execution import value_bytes
-from sizing.training.time.links import HostTraffic
+from sizing.training.links import HostTraffic
 
 FP32_BYTES = 4
 """Bytes of a gradient that an optimizer on the host takes. Source: `offload` of each framework."""

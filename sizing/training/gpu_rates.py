@@ -15,7 +15,7 @@ from sizing.frameworks import FRAMEWORKS
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.training import Achieved, Precision
-from sizing.training.time.step_errors import MIN_RUNS, step_errors
+from sizing.training.step_errors import MIN_RUNS, step_errors
 
 LINKS_FRACTION = 0.67
 """Fraction that all-gathers between 8 GPUs achieve. Source: SimuMax, configs/system/b200_bf16_ceperm.json."""

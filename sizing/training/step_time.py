@@ -17,20 +17,13 @@ from sizing.layout.stages import StageSpan, num_layers_in
 from sizing.state import Training
 from sizing.strict_model import StrictModel
 from sizing.training.execution import Execution, loss_of, recompute_modules_of, value_bytes
+from sizing.training.gpu_rates import GpuRates, achieved_rates, gpu_rates, guessed_fraction
 from sizing.training.kernels import LOSSES, cached_bytes, kernels_of
+from sizing.training.layer_work import CAUSAL, ModelWork, Work
+from sizing.training.links import HostTraffic, Links, ReplicaExchange, exchange_of_replicas, host_rates, waited_seconds
+from sizing.training.overlaps import COMMUNICATION_SHARE, Overlaps
 from sizing.training.schedules.passes import PassKind, Slot
-from sizing.training.time.links import (
-    HostTraffic,
-    Links,
-    ReplicaExchange,
-    exchange_of_replicas,
-    host_rates,
-    waited_seconds,
-)
-from sizing.training.time.overlaps import COMMUNICATION_SHARE, Overlaps
-from sizing.training.time.rates import GpuRates, achieved_rates, gpu_rates, guessed_fraction
-from sizing.training.time.step_errors import StepFacts, step_errors
-from sizing.training.time.work import CAUSAL, ModelWork, Work
+from sizing.training.step_errors import StepFacts, step_errors
 
 
 class StepTime(StrictModel):

@@ -25,11 +25,11 @@ from sizing.model import Model, ResolvedModel
 from sizing.state import Training
 from sizing.state.offload import Offload, Place
 from sizing.state.training import Recomputation
-from sizing.training.memory.activations import uncounted_activations
-from sizing.training.memory.gpu_memory import GpuMemory, gpu_memory
-from sizing.training.memory.in_flight import Gathered, gathered_of
-from sizing.training.memory.state import StateRule, state_bytes_off_gpu
-from sizing.training.time.work import model_work
+from sizing.training.activations import uncounted_activations
+from sizing.training.gpu_memory import GpuMemory, gpu_memory
+from sizing.training.in_flight import Gathered, gathered_of
+from sizing.training.layer_work import model_work
+from sizing.training.state_memory import StateRule, state_bytes_off_gpu
 from sizing.units import counted_text, decimal_bytes_text, percent_text
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)

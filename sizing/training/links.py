@@ -17,7 +17,7 @@ from sizing.state import Training
 from sizing.state.offload import Offload
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.training.execution import Execution, value_bytes
-from sizing.training.time.rates import AchievedRates
+from sizing.training.gpu_rates import AchievedRates
 
 COLLECTIVE_SECONDS = 30e-6
 """Latency before a collective's first byte. Source: SimuMax, configs/system/b200_bf16_ceperm.json: 23 + 8 us."""

@@ -14,15 +14,9 @@ from sizing.model.composed import Composition
 from sizing.model.composed.pieces import Piece
 from sizing.model.inventory import layers_between
 from sizing.state import Training
-from sizing.training.execution import (
-    DEFAULT_RECOMPUTE_MODULES,
-    Execution,
-    loss_of,
-    recompute_modules_of,
-    value_bytes,
-)
+from sizing.training.execution import DEFAULT_RECOMPUTE_MODULES, Execution, loss_of, recompute_modules_of, value_bytes
 from sizing.training.kernels import LOSSES, Kernels, LossKind, cached_bytes, kernels_of
-from sizing.training.memory.layer_activations import (
+from sizing.training.layer_activations import (
     Cut,
     KeptBytes,
     LayerShape,
@@ -205,8 +199,8 @@ class StageActivations:
         >>> from sizing.layout.stages import stage_spans
         >>> from sizing.model.inventory import inventory_of
         >>> from sizing.training.kernels import LOSSES
-        >>> from sizing.training.memory.activations import activations_of_architecture
-        >>> from sizing.training.memory.layer_activations import LayerShape
+        >>> from sizing.training.activations import activations_of_architecture
+        >>> from sizing.training.layer_activations import LayerShape
         >>> gpt3, degrees = catalog()["gpt3-175b"].architecture, Parallelism(tensor=8, pipeline=8)
         >>> step = Execution(2048, 1, 64, 8, 1, "1f1b", "selective", num_sharing=8)
         >>> first = stage_spans(inventory_of(gpt3), degrees, num_layers=96)[0]

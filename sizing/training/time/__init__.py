@@ -1,1 +1,0 @@
-"""Time of a step: computation by part, communication, bubble, optimizer."""
