@@ -218,8 +218,8 @@ class Framework:
     sent. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
     `hides_sends_of`: schedules whose sends between stages are hidden behind the next microbatch, as it ships.
     `exchange_source`: where that was read, and the flags that hide other exchanges.
-    `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no field can take,
-    by the open field that it concerns. `retention`: how it deletes checkpoints. `distributed_optimizer`: whether
+    `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no answer takes,
+    by the fields of which none is given. `retention`: how it deletes checkpoints. `distributed_optimizer`: whether
     replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
     too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
@@ -250,7 +250,7 @@ class Framework:
     retention: RetentionRule
     hides_sends_of: frozenset[Schedule] = frozenset()
     defaults: tuple[ShippedDefault, ...] = ()
-    not_taken: Mapping[str, Assumption] = field(default_factory=dict)
+    not_taken: Mapping[tuple[str, ...], Assumption] = field(default_factory=dict)
     distributed_optimizer: bool = False
     optimizer_sharding: OptimizerSharding = "dp-reshardable"
     keeps_base_as_trained: bool = False
@@ -296,4 +296,24 @@ def shipped_detection(timeout_seconds: float, timeout: str) -> ShippedDefault:
         mean_detection_seconds(timeout_seconds),
         f"{timeout}, after which the {percent_text(HUNG_FRACTION)} of failures that hang are noticed",
         in_given_block=True,
+    )
+
+
+INTERVAL_FIELDS = ("checkpoint.interval_seconds", "checkpoint.interval_steps")
+"""Fields of which one gives the interval between checkpoints."""
+
+
+def shipped_interval(setting: str, steps: int) -> Assumption:
+    """Return what to say of an interval that a framework ships in steps, which an answer takes only when it is given.
+
+    `setting`: the title of the framework and its own setting.
+
+    >>> shipped_interval("MaxText checkpoint_period", 10_000).value
+    '10,000 steps'
+    """
+    return Assumption(
+        field=setting,
+        value=f"{steps:,} steps",
+        reason=f"not taken: give checkpoint.interval_steps {steps}, with training.step_seconds unless the step time is "
+        "computed",
     )

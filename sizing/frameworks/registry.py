@@ -97,11 +97,11 @@ def with_framework_of_trainer(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def list_not_taken(scenario: object) -> Iterator[Assumption]:
-    """List the settings that the framework ships and no field can take, for fields that the scenario leaves open."""
+    """List the settings that the framework ships and no answer takes, for fields that the scenario leaves open."""
     name = getattr(getattr(scenario, "training", None), "framework", None)
-    for field, assumption in FRAMEWORKS[name].not_taken.items() if name else ():
-        block, of_block = field.split(".")
-        if _field(getattr(scenario, block, None), of_block) is None:
+    for fields, assumption in FRAMEWORKS[name].not_taken.items() if name else ():
+        paths = (field.split(".") for field in fields)
+        if all(_field(getattr(scenario, block, None), of_block) is None for block, of_block in paths):
             yield assumption
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sizing.frameworks.framework import CollectiveTimeout, RetentionRule, ShippedDefault, shipped_detection
+from sizing.frameworks.framework import (
+    INTERVAL_FIELDS,
+    CollectiveTimeout,
+    RetentionRule,
+    ShippedDefault,
+    shipped_detection,
+    shipped_interval,
+)
 from sizing.frameworks.fsdp2 import FSDP2
 from sizing.provenance import Assumption
 
@@ -30,8 +37,7 @@ TORCHTITAN = replace(
         "torchtitan, components/checkpointer/base.py, _purge_stale_checkpoints, purge_thread: a thread deletes, so one "
         "more is there while it does",
     ),
-    # torchtitan counts its interval in steps, 500, which no scenario knows in seconds; selective recomputation is the
-    # default of all.
+    # Selective recomputation is the default of all.
     defaults=(
         ShippedDefault(
             "training.precision", "bf16-mixed", "mixed_precision_param bfloat16, mixed_precision_reduce float32"
@@ -56,12 +62,8 @@ TORCHTITAN = replace(
     keeps_base_as_trained=True,  # training.dtype float32 is that of all weights
     collective_timeout=_TIMEOUT,
     not_taken={
-        "checkpoint.interval_seconds": Assumption(
-            field="torchtitan checkpoint.interval",
-            value="500 steps",
-            reason="not taken, as the time of a step is not known: give that of 500 as the interval",
-        ),
-        "checkpoint.export": Assumption(
+        INTERVAL_FIELDS: shipped_interval("torchtitan checkpoint.interval", 500),
+        ("checkpoint.export",): Assumption(
             field="torchtitan checkpoint.export_dtype",
             value="float32",
             reason="of the last checkpoint of a run, which holds weights alone (checkpoint.last_save_model_only): not "

@@ -82,7 +82,10 @@ def test_a_scenario_that_leaves_fields_open_gets_what_the_framework_ships(framew
 
 @each_framework
 def test_what_a_framework_ships_is_about_fields_of_a_scenario(framework: Framework) -> None:
-    for path in (*(each.field for each in framework.defaults), *framework.not_taken):
+    for path in (
+        *(each.field for each in framework.defaults),
+        *(path for paths in framework.not_taken for path in paths),
+    ):
         block, name = path.split(".")
         annotation = Scenario.model_fields[block].annotation
         (model,) = [each for each in (annotation, *get_args(annotation)) if hasattr(each, "model_fields")]

@@ -135,12 +135,30 @@ def test_dtensor_does_not_repeat_heads_of_keys_and_values(framework: str) -> Non
 
 def test_what_torchtitan_ships_and_no_field_can_take_is_said_while_that_field_is_open() -> None:
     said = {row.field: row.value for row in default_report("torchtitan").assumptions}
-    assert said["torchtitan checkpoint.interval"] == f"{shipped('torchtitan', 'checkpoint.interval')} steps"
     assert said["torchtitan checkpoint.export_dtype"] == shipped("torchtitan", "checkpoint.export_dtype")
     assert shipped("torchtitan", "checkpoint.last_save_model_only") is True
-    given = default_report("torchtitan", checkpoint={"interval_seconds": 600}).assumptions
-    assert "torchtitan checkpoint.interval" not in {row.field for row in given}
+    exported = default_report("torchtitan", checkpoint={"export": {"every": 2}}).assumptions
+    assert "torchtitan checkpoint.export_dtype" not in {row.field for row in exported}
     assert not any(row.field.startswith("torchtitan") for row in default_report("fsdp2").assumptions)
+
+
+@pytest.mark.parametrize(
+    ("framework", "title", "setting"),
+    [("torchtitan", "torchtitan", "checkpoint.interval")],
+)
+def test_an_interval_that_a_framework_ships_in_steps_is_said_while_nobody_gives_one(
+    framework: str, title: str, setting: str
+) -> None:
+    def said(checkpoint: dict[str, Any]) -> dict[str, Any]:
+        report = default_report(framework, parallelism={"data": 8}, checkpoint=checkpoint)
+        return {row.field: row for row in report.assumptions}
+
+    interval = said({})[f"{title} {setting}"]
+    steps = shipped(title, setting)
+    assert interval.value == f"{steps:,} steps"
+    assert f"checkpoint.interval_steps {steps}," in interval.reason
+    for given in ({"interval_seconds": 600}, {"interval_steps": steps}):
+        assert interval.field not in said(given)
 
 
 FAILING = {"reliability": {"mtbf_seconds": "9h"}}
