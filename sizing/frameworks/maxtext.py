@@ -5,12 +5,14 @@ from __future__ import annotations
 from sizing.frameworks.framework import (
     BF16,
     FP32,
+    INTERVAL_FIELDS,
     CollectiveTimeout,
     Framework,
     KeptState,
     OffloadRule,
     RetentionRule,
     ShippedDefault,
+    shipped_interval,
 )
 
 MAXTEXT = Framework(
@@ -62,5 +64,7 @@ MAXTEXT = Framework(
     ),
     loading="every process reads its slices of every array",
     defaults=(ShippedDefault("checkpoint.mode", "async", "async_checkpointing"),),
-    source="MaxText, configs/base.yml: async_checkpointing, weight_dtype, mu_dtype; it saves through Orbax alone",
+    not_taken={INTERVAL_FIELDS: shipped_interval("MaxText checkpoint_period", 10_000)},
+    source="MaxText, configs/base.yml: weight_dtype, mu_dtype; published/framework_defaults.json: async_checkpointing, "
+    "checkpoint_period; it saves through Orbax alone",
 )

@@ -68,6 +68,11 @@ def test_saving_waits_where_nobody_asks_for_asynchronous_saves() -> None:
     assert modes == {"sync"}
 
 
+def test_maxtext_saves_asynchronously_as_it_ships() -> None:
+    assert shipped("MaxText", "async_checkpointing") is True
+    assert assumed("maxtext", parallelism={"data": 8})["checkpoint.mode"] == "async"
+
+
 def test_deepspeed_and_fsdp2_save_in_formats_of_their_own() -> None:
     assert shipped("DeepSpeed", "checkpoint engine") == "TorchCheckpointEngine"
     assert FRAMEWORKS["deepspeed"].format == "deepspeed"
@@ -144,7 +149,7 @@ def test_what_torchtitan_ships_and_no_field_can_take_is_said_while_that_field_is
 
 @pytest.mark.parametrize(
     ("framework", "title", "setting"),
-    [("torchtitan", "torchtitan", "checkpoint.interval")],
+    [("torchtitan", "torchtitan", "checkpoint.interval"), ("maxtext", "MaxText", "checkpoint_period")],
 )
 def test_an_interval_that_a_framework_ships_in_steps_is_said_while_nobody_gives_one(
     framework: str, title: str, setting: str
