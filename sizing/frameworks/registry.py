@@ -137,6 +137,9 @@ class CatalogFramework(StrictModel):
     defaults: dict[str, JsonValue] = Field(
         description="What it ships for fields that a scenario leaves open, where that is not the default of all."
     )
+    not_taken: dict[str, JsonValue] = Field(
+        description="What it ships that no answer takes by itself, by the framework's own setting."
+    )
     deletes: Deletion = Field(description="When it deletes checkpoints that it keeps no longer.")
     retention: str = Field(description="Its setting of how many checkpoints it keeps.")
     loading: str = Field(description="How it reads a checkpoint back, in words.")
@@ -162,6 +165,7 @@ def catalog_frameworks() -> list[CatalogFramework]:
             kernels=each.kernels,
             loss=each.loss,
             defaults={default.field: default.value for default in each.defaults},
+            not_taken={assumption.field: assumption.value for assumption in each.not_taken.values()},
             deletes=each.retention.deletes,
             retention=each.retention.setting,
             loading=each.loading,

@@ -110,6 +110,7 @@ def _list_frameworks() -> Iterable[Entry]:
             state = ", ".join(f"{part} {dtype}" for part, dtype in parts.items())
             state += f"; gradients {shown.gradient_bytes[precision]} B"
             precisions_by_state.setdefault(state, []).append(precision)
+        ships = {**shown.defaults, **{setting: f"{value}, not taken" for setting, value in shown.not_taken.items()}}
         cells = (
             shown.name,
             f"{shown.title} {shown.version}",
@@ -117,7 +118,7 @@ def _list_frameworks() -> Iterable[Entry]:
             "\n".join(f"{', '.join(precisions)}: {state}" for state, precisions in precisions_by_state.items()),
             shown.shards,
             "\n".join(f"{part}: {' or '.join(places) or 'none'}" for part, places in shown.offloads.items()),
-            "\n".join(f"{field}: {value}" for field, value in shown.defaults.items()) or "-",
+            "\n".join(f"{field}: {value}" for field, value in ships.items()) or "-",
             f"{shown.loading} ({shown.source})",
         )
         yield Entry(shown.name, cells, _as_document(shown))

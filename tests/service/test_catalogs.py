@@ -45,6 +45,8 @@ def test_frameworks_are_listed_with_their_versions_and_sources(client: httpx.Cli
     assert [entry["name"] for entry in listed] == list(FRAMEWORKS)
     assert all(entry["version"] and entry["source"] for entry in listed)
     assert {entry["format"] for entry in listed} <= {entry["name"] for entry in client.get("/v1/formats").json()}
+    (maxtext,) = (entry for entry in listed if entry["name"] == "maxtext")
+    assert maxtext["not_taken"] == {"MaxText checkpoint_period": "10,000 steps"}
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.framework import mean_detection_seconds
+from sizing.frameworks.registry import catalog_frameworks
 from sizing.frameworks.trainers import TRAINERS, trainer_named
 from sizing.published import published
 from sizing.report import SizingReport, answer
@@ -164,6 +165,8 @@ def test_an_interval_that_a_framework_ships_in_steps_is_said_while_nobody_gives_
     assert f"checkpoint.interval_steps {steps}," in interval.reason
     for given in ({"interval_seconds": 600}, {"interval_steps": steps}):
         assert interval.field not in said(given)
+    (entry,) = (each for each in catalog_frameworks() if each.name == framework)
+    assert entry.not_taken[interval.field] == interval.value
 
 
 FAILING = {"reliability": {"mtbf_seconds": "9h"}}
