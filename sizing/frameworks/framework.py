@@ -136,7 +136,7 @@ class CollectiveTimeout:
 
 @dataclass(frozen=True, slots=True)
 class ShippedDefault:
-    """Default that a framework ships for a field of a scenario, where it differs from the default of all frameworks.
+    """Default that a framework ships for a field of a scenario, which an answer names with the framework's own setting.
 
     `setting`: the framework's own setting. `with_stages`: applies only if there is a pipeline and the scenario does not
     give the layers of a stage. `in_given_block`: applies only if the scenario has the block, which has no default of

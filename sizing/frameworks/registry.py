@@ -134,9 +134,7 @@ class CatalogFramework(StrictModel):
     )
     kernels: KernelsName = Field(description="Operations between matrix products where training.compile is open.")
     loss: Loss = Field(description="Computation of cross-entropy where training.loss is open.")
-    defaults: dict[str, JsonValue] = Field(
-        description="What it ships for fields that a scenario leaves open, where that is not the default of all."
-    )
+    defaults: dict[str, JsonValue] = Field(description="What it ships for fields that a scenario leaves open.")
     not_taken: dict[str, JsonValue] = Field(
         description="What it ships that no answer takes by itself, by the framework's own setting."
     )
