@@ -13,6 +13,7 @@ from sizing.config_files.importer import Importer
 from sizing.config_files.registry import IMPORTERS
 from sizing.config_files.source import Setting, document_source
 from sizing.errors import InvalidInput
+from sizing.published import published
 from tests.sizing.config_files.imports import import_texts
 
 MADE_UP = "zz_made_up_key"
@@ -46,6 +47,15 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 TRAINERS = [each for each in IMPORTERS.values() if each.frameworks]
 PLACES = [(each, block) for each in TRAINERS for block in _blocks(each)]
+
+
+def test_a_default_of_an_importer_is_the_published_one_where_there_is_one() -> None:
+    titles = {importer.title: importer.defaults for importer in TRAINERS}
+    rows = [
+        row for row in published("framework_defaults")["rows"] if row["setting"] in titles.get(row["framework"], ())
+    ]
+    assert {row["framework"] for row in rows} >= {"Megatron-LM", "MaxText", "torchtitan"}
+    assert [titles[row["framework"]][row["setting"]] for row in rows] == [row["default"] for row in rows]
 
 
 @pytest.mark.parametrize(("importer", "block"), PLACES, ids=[f"{each.name}: {block}" for each, block in PLACES])
