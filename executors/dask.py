@@ -224,10 +224,20 @@ class _Scheduler:
         """Connect, and send what makes the work. Raises InvalidInput where that takes longer than some seconds."""
         from distributed import Client  # noqa: PLC0415 - an extra
 
+        class LimitedClient(Client):
+            """Client that gives up what accepts its connection and never answers, as a frozen process does."""
+
+            def start(self, **options: Any) -> None:
+                try:
+                    super().start(callback_timeout=seconds, **options)
+                except TimeoutError:
+                    self.close(timeout=_SECONDS_TO_CLOSE)
+                    raise
+
         for name in ("distributed", "distributed.client"):  # which have levels of their own
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is said here, once
         try:
-            client = Client(self._address, timeout=seconds, set_as_default=False, name="checkpoint-sizing")
+            client = LimitedClient(self._address, timeout=seconds, set_as_default=False, name="checkpoint-sizing")
         except Exception:  # noqa: BLE001 - what speaks there may be anything
             remedy = "see that it runs there, and that this machine has its certificates where it is tls"
             raise self.failure(rule, remedy) from None

@@ -159,6 +159,42 @@ def test_a_scheduler_that_stays_away_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seconds", [2.0, 20.0])
+def test_a_scheduler_that_freezes_for_a_while_costs_nothing(tmp_path: Path, seconds: float) -> None:
+    with cluster(tmp_path) as running:
+        make = functools.partial(ToyWork, 200)
+        work = make()
+        parts = iter(DaskWorkers(running.address, LIMITS).compute(work, make, ignore_progress))
+        received = [next(parts)]
+        os.kill(running.pid, signal.SIGSTOP)
+        thaw = threading.Timer(seconds, os.kill, (running.pid, signal.SIGCONT))
+        thaw.start()
+        try:
+            received += parts
+        finally:
+            thaw.join()
+    assert work.merge(received).total == sum(range(200))
+
+
+@pytest.mark.long
+def test_a_scheduler_that_stays_frozen_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SECONDS_TO_REACH", "SECONDS_TO_RETURN"):
+        monkeypatch.setattr(dask_workers, name, 2.0)
+    with cluster(tmp_path) as running:
+        make = functools.partial(ToyWork, 10_000)
+        parts = iter(DaskWorkers(running.address, LIMITS).compute(make(), make, ignore_progress))
+        next(parts)
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(
+                InvalidInput, match=r"--dask is gone, and was not there again within 2\.00 s, got 'tcp:"
+            ):
+                list(parts)
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
+
+
+@pytest.mark.long
 def test_a_scheduler_without_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "SECONDS_WITHOUT_WORKERS", 1.0)
     with scheduler(tmp_path) as running, pytest.raises(InvalidInput, match=r"--dask has had no worker for 1\.00 s"):
@@ -169,6 +205,8 @@ def test_what_is_no_scheduler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "SECONDS_TO_REACH", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+        with pytest.raises(InvalidInput, match=r"--dask cannot be reached within 2\.00 s, got 'tcp://127"):
+            summed(f"tcp://127.0.0.1:{port}", 100)  # it says nothing, as a frozen process does
 
         def answer() -> None:
             while True:
@@ -180,7 +218,7 @@ def test_what_is_no_scheduler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
                     visitor.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(InvalidInput, match=r"--dask cannot be reached within 2\.00 s, got 'tcp://127"):
+        with pytest.raises(InvalidInput, match="--dask cannot be reached"):
             summed(f"tcp://127.0.0.1:{port}", 100)
     with pytest.raises(InvalidInput, match="--dask cannot be reached"):
         summed(f"tcp://127.0.0.1:{port}", 100)
