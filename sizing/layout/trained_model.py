@@ -10,7 +10,14 @@ from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
 from sizing.model.model import resolve
-from sizing.model.trained import default_targets, with_adapters, with_frozen, with_trained_count
+from sizing.model.trained import (
+    default_targets,
+    trained_whole,
+    with_adapters,
+    with_frozen,
+    with_trained_biases,
+    with_trained_count,
+)
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.optimizers import needs_matrices
@@ -49,7 +56,10 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             names=adapters.tensors,
             field="training.adapters.tensors",
             dora=adapters.dora,
+            whole=trained_whole(inventory, adapters.modules_to_save or (), field="training.adapters.modules_to_save"),
         )
+        if adapters.bias != "none":
+            inventory = with_trained_biases(inventory, of_adapted_alone=adapters.bias == "lora_only")
     if training.folds_pipeline:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()

@@ -137,6 +137,10 @@ _BASE_DTYPES = {"4bit": "nf4", "int4": "nf4", "4": "nf4", "8bit": "int8", "8": "
 """Names that trainers' configs have for them."""
 
 
+AdapterBias = Literal["none", "all", "lora_only"]
+"""Biases of a frozen model that PEFT trains beside adapters, by the words of its `bias`."""
+
+
 class Adapters(StrictModel):
     """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
@@ -174,6 +178,20 @@ class Adapters(StrictModel):
         False,
         description="Whether a magnitude for each output of an adapted matrix is trained too (DoRA, PEFT's use_dora; "
         "Liu et al. 2024, arXiv 2402.09353). Default: no.",
+    )
+    modules_to_save: Annotated[
+        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
+        BeforeValidator(_split_names),
+    ] = Field(
+        None,
+        description="Modules that are trained whole beside the adapters, each a copy that is saved with them, by "
+        "PEFT's names (embed_tokens, lm_head, norm) or those of tensors; a tied head is a copy of its own. "
+        "They are counted in the dtype of the adapters. A text has commas between names. Default: none.",
+    )
+    bias: AnySpelling[AdapterBias] = Field(
+        "none",
+        description="Biases of the model that are trained beside the adapters: none, all, or lora_only, those of "
+        "adapted matrices (PEFT's bias). Default: none.",
     )
     save_base: bool = Field(
         False,
