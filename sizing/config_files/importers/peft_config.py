@@ -34,6 +34,8 @@ def _read(reader: SettingReader) -> None:
     name = reader.path("base_model_name_or_path")
     if name is not None:
         reader.put_model(name, "base_model_name_or_path")
+        if "bnb-4bit" in str(name).lower():
+            reader.put("training.adapters.base_dtype", "nf4", "base_model_name_or_path")
     kind = str(reader.get("peft_type", "LORA")).upper()
     if kind != "LORA":
         reader.not_understood("peft_type", "is an adapter that is not known here: only those of LoRA are")

@@ -18,7 +18,7 @@ from sizing.checkpoint_files.peft_modules import (
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
 from sizing.errors import InvalidInput, SizingError
-from sizing.model.catalog import catalog
+from sizing.model.catalog import model_named
 from sizing.model.inventory import Inventory
 from sizing.model.model import Model, resolve
 from sizing.model.trained import trained_whole
@@ -241,7 +241,7 @@ def put_frozen_towers(reader: SettingReader, switches: Mapping[str, str]) -> Non
 def _family_of_model(reader: SettingReader) -> str | None:
     preset, config = reader.draft.value("model.preset"), reader.of_other(HUGGINGFACE_CONFIG)
     if preset is not None:
-        architecture = catalog()[preset].architecture
+        architecture = model_named(preset).architecture
         return None if architecture is None else architecture.family
     setting = None if config is None else config.settings.get("model_type")
     return None if setting is None else str(setting.value)

@@ -699,3 +699,9 @@ def test_a_config_of_peft_beside_a_trainers_file_leaves_the_framework_to_it() ->
 def test_a_config_of_peft_without_a_rank_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"training\.adapters\.rank is required"):
         import_texts(json.dumps({**_PEFT, "r": "sixteen"}), num_gpus=8, name="adapter_config.json")
+
+
+def test_a_base_in_4_bits_by_its_name_is_one_of_a_config_of_peft() -> None:
+    text = json.dumps({**_PEFT, "base_model_name_or_path": "unsloth/meta-llama-3.1-8b-instruct-unsloth-bnb-4bit"})
+    expected = {"model.preset": "llama-3.1-8b", "training.adapters.base_dtype": "nf4"}
+    assert fields_of(import_texts(text, num_gpus=8, name="adapter_config.json"), expected) == expected
