@@ -628,7 +628,7 @@ def test_modules_that_are_trained_whole_become_those_to_save(
     assert (path in {each.field for each in report.needed}) is (modules is None)
 
 
-_PEFT = {
+_PEFT: dict[str, Any] = {
     "alpha_pattern": {},
     "auto_mapping": None,
     "base_model_name_or_path": "meta-llama/Llama-3.1-8B-Instruct",
