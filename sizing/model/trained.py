@@ -13,7 +13,13 @@ from sizing.model.inventory import Inventory, TensorGroup, with_fused
 
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
-_FUSED_MODULES: dict[str, FusedPart] = {"linear_qkv": "attention", "attention_qkv": "attention", "linear_fc1": "ffn"}
+_FUSED_MODULES: dict[str, FusedPart] = {
+    "linear_qkv": "attention",
+    "attention_qkv": "attention",
+    "linear_fc1": "ffn",
+    "mlp_fc1": "ffn",
+    "mlp": "ffn",
+}
 """Modules of Megatron-Core that keep several matrices as one in every model, by the part of a layer."""
 _DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
 """Remedy where a number of parameters alone names no tensor."""
@@ -249,6 +255,20 @@ def default_targets(inventory: Inventory) -> tuple[str, ...]:
     elif not names:
         names = [group.name for group in hidden if group.name == "ssm.in" or group.name.startswith("ssm.in.")]
     return tuple(dict.fromkeys([*names, *(group.name for group in hidden if group.is_adapted)]))
+
+
+def targets_in(inventory: Inventory, modules: Sequence[str]) -> tuple[str, ...]:
+    """Select the modules of which a model has a matrix: one with experts alone has no dense feed-forward block.
+
+    >>> targets_in((TensorGroup("attention.query", (8, 4), 8, layers=range(3)),), ["linear_qkv", "linear_fc1"])
+    ('linear_qkv',)
+    """
+    matrices = [group for group in inventory if group.is_hidden_matrix]
+    return tuple(
+        module
+        for module in modules
+        if any(_is_named(group, TENSORS_OF_MODULES.get(module, (module,))) for group in matrices)
+    )
 
 
 def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:

@@ -151,6 +151,36 @@ def test_adapters_are_named_as_peft_names_modules(preset: str, modules: str | No
     assert report.model.num_trained_parameters == trained
 
 
+@pytest.mark.parametrize(
+    ("trainer", "preset", "modules", "tensors", "trained"),
+    [
+        ("nemo", "llama-3.1-8b", None, "linear_qkv, linear_proj, linear_fc1, linear_fc2", 35_651_584),
+        ("megatron-bridge", "llama-3.1-8b", None, "linear_qkv, linear_proj, linear_fc1, linear_fc2", 35_651_584),
+        ("nemo", "llama-3.1-8b", "all", None, 35_651_584),
+        ("nemo", "llama-3.1-8b", "mlp_fc1,mlp_fc2", None, 26_214_400),
+        ("nemo", "llama-3.1-8b", "mlp", None, 26_214_400),
+        ("megatron-bridge", "qwen3-30b-a3b", None, "linear_qkv, linear_proj", 10_223_616),
+        ("megatron", "llama-3.1-8b", None, "attention.query, attention.value", 6_815_744),
+    ],
+)
+def test_a_trainer_with_defaults_of_its_own_for_adapters_has_these(
+    trainer: str, preset: str, modules: str | None, tensors: str | None, trained: int
+) -> None:
+    """16 x (inputs + outputs) of each fused module of Megatron-Core; experts' adapters are not counted.
+
+    Of Llama-3.1-8B's 32 layers: 4096 + 6144, 4096 + 4096, 4096 + 28672 and 14336 + 4096. Of Qwen3-30B-A3B's 48: 2048 +
+    5120 and 4096 + 2048, as q_proj has 4096 outputs, k_proj and v_proj 512 each, and o_proj as many inputs.
+    """
+    adapters = {"rank": 16, "tensors": modules}
+    report = report_of({"framework": trainer, "adapters": adapters}, model={"preset": preset})
+    assert report.model.num_trained_parameters == trained
+    assumed = {each.field: each for each in report.assumptions}.get("training.adapters.tensors")
+    assert (assumed and assumed.value) == tensors
+    if assumed and trainer != "megatron":
+        assert "these are attention.query, attention.key, attention.value, attention.output" in assumed.reason
+        assert ("experts are not counted" in assumed.reason) is (preset == "qwen3-30b-a3b")
+
+
 _LLAMA = {"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 688}
 
 
