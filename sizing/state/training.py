@@ -185,9 +185,9 @@ class Adapters(StrictModel):
         BeforeValidator(_split_names),
     ] = Field(
         None,
-        description="Modules that are trained whole beside the adapters, each a copy that is saved with them, by "
-        "PEFT's names (embed_tokens, lm_head, norm) or those of tensors; a tied head is a copy of its own. "
-        "They are counted in the dtype of the adapters. A text has commas between names. Default: none.",
+        description="Modules that are trained whole beside the adapters, by PEFT's names (embed_tokens, lm_head, norm) "
+        "or those of tensors. Each is a copy that is saved with the adapters, in their dtype; a tied head is a copy of "
+        "its own. A text has commas between names. Default: none.",
     )
     bias: AnySpelling[AdapterBias] = Field(
         "none",
