@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from sizing.model.catalog import catalog
+from sizing.model.catalog import model_named
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, group_by_origin, weakest
 from sizing.run.evaluation import RunReport
@@ -108,7 +108,8 @@ def _origin_of_model(model: Model) -> Origin:
     if model.num_parameters is not None:
         return Origin(kind="given", source="model.num_parameters")
     if model.preset is not None:
-        return Origin(kind="exact", source=f"counted from the published architecture: {catalog()[model.preset].source}")
+        source = model_named(model.preset).source
+        return Origin(kind="exact", source=f"counted from the published architecture: {source}")
     if model.tensors is not None:
         return Origin(
             kind="exact", source="counted from the given tensors; how ranks cut them by rules over their names"

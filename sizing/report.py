@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, base_dtype
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
@@ -48,7 +48,6 @@ from sizing.scenario import NUM_GPUS, Scenario
 from sizing.sized_layout import SizedLayout, size_layout, with_rate_of_link
 from sizing.state import Training
 from sizing.state.optimizers import is_row_wise
-from sizing.state.training import Adapters
 from sizing.storage.storage import ResolvedStorage, resolve_storage
 from sizing.strict_model import StrictModel
 from sizing.training import GpuMemory
@@ -408,8 +407,20 @@ def _step_assumptions(results: _Results) -> Iterator[Assumption]:
         )
 
 
-def _adapter_warnings(adapters: Adapters | None, model: ResolvedModel) -> Iterator[str]:
-    """Warn that a checkpoint of adapters alone needs the weights of the model beside it."""
+def _adapter_warnings(training: Training, model: ResolvedModel) -> Iterator[str]:
+    """Warn of what a checkpoint of adapters lacks, and of copies in another dtype than that in which they are counted.
+
+    Source of the copies' dtype: PEFT 0.21, utils/other.py, ModulesToSaveWrapper, a deep copy, and
+    prepare_model_for_kbit_training; measured with a base in bf16.
+    """
+    adapters, precision = training.adapters, training.precision
+    is_trained_fp32 = FRAMEWORKS[training.framework].keeps[precision].dtypes["weights"] == "fp32"
+    if adapters is not None and adapters.modules_to_save and is_trained_fp32 and base_dtype(training) == "bf16":
+        yield (
+            "The modules that are trained whole are counted in fp32, as the adapters are and as they stand beside a "
+            "base in 4 or 8 bits. PEFT copies them from a base in bf16 as they are: their weights and moments then "
+            "take half, which training.precision bf16 counts"
+        )
     if adapters is not None and not adapters.save_base:
         base = decimal_bytes_text(weights_bytes(model.inventory, "bf16"))
         yield (
@@ -467,7 +478,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from model.warnings
     yield from size_warnings(checkpoint_layout.size)
     yield from _table_warnings(scenario.training, checkpoint_layout, model)
-    yield from _adapter_warnings(scenario.training.adapters, model)
+    yield from _adapter_warnings(scenario.training, model)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings
     yield from offload_warnings(results.offload, mode=checkpoint.mode)

@@ -25,7 +25,7 @@ from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import InvalidInput
 from sizing.frameworks.registry import CatalogFramework, catalog_frameworks
 from sizing.layout.formats.registry import CatalogFormat, catalog_formats
-from sizing.model.catalog import CatalogModel, catalog, count_parameters
+from sizing.model.catalog import CatalogModel, catalog, count_parameters, preset_of_name
 from sizing.present.catalog_entries import catalog_document
 from sizing.present.document import presentation_of
 from sizing.questions.registry import QUESTIONS
@@ -78,8 +78,9 @@ async def list_models(send: Sender, form: CatalogForm) -> Response:
 
 @router.get("/models/{name}", response_model=CatalogModel, responses=NOT_MODIFIED | responses(404), summary="A model")
 async def get_model(name: EntryName, send: Sender) -> Response:
-    """The model of that name, however it is spelled."""
-    return send(Constant(count_parameters(_find_entry(name, catalog())).model_dump_json().encode()))
+    """The model of that name, however it is spelled, or the one of the same shapes as a model of that name on a hub."""
+    model = _find_entry(preset_of_name(name) or name, catalog())
+    return send(Constant(count_parameters(model).model_dump_json().encode()))
 
 
 @router.get("/nodes", response_model=list[CatalogNode], responses=_LISTED, summary="List the node types")

@@ -29,6 +29,9 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
     "attention_dense": ("attention.output",),
     "linear_fc1": ("ffn.up",),
     "linear_fc2": ("ffn.down",),
+    "mlp_fc1": ("ffn.up",),
+    "mlp_fc2": ("ffn.down",),
+    "mlp": ("ffn.up", "ffn.down"),
     "dense": ("attention.output",),
     "q_a_proj": ("attention.query_down",),
     "q_b_proj": ("attention.query_up",),
@@ -44,7 +47,7 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
 }
 """Matrices by modules. A gate counts with the projection beside it; GPT-2 has a c_proj in attention and in its
 feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23; Megatron-Bridge, peft/lora.py,
-and NeMo 1, whose modules begin with linear and attention."""
+and NeMo 1, whose modules begin with linear, attention and mlp."""
 HALVES_OF_GATE = frozenset({"gate_proj", "up_proj"})
 
 ALL_LINEAR = ("attention", "ffn")

@@ -139,6 +139,8 @@ FLAGS = (
     Flag("--lora-rank", "training.adapters.rank"),
     Flag("--lora-targets", "training.adapters.tensors", "NAME,...", "q_proj,v_proj"),
     Flag("--dora", "training.adapters.dora", "YES/NO", "yes"),
+    Flag("--modules-to-save", "training.adapters.modules_to_save", "NAME,...", "embed_tokens,lm_head"),
+    Flag("--bias", "training.adapters.bias", "NAME"),
     Flag("--base-dtype", "training.adapters.base_dtype", "DTYPE"),
     Flag("--load-in-4bit", "training.adapters.base_dtype", sets="nf4"),
     Flag("--load-in-8bit", "training.adapters.base_dtype", sets="int8"),

@@ -41,6 +41,8 @@ FLAGS_ELSEWHERE = {
         "--lora-rank": "--lora-r --lora --adapters-rank --adapters --peft-rank --peft --peft-type "
         "--adapter --use-peft --use-lora --finetuning-type",
         "--dora": "--use-dora --peft-use-dora",
+        "--modules-to-save": "--lora-modules-to-save --additional-target --adapters-modules-to-save",
+        "--bias": "--lora-bias --adapters-bias",
         "--base-dtype": "--base-precision --bnb-4bit-quant-type --quantization --quantization-bit --quant-bits",
         "--load-in-4bit": "--qlora --use-qlora --load-4bit",
         "--double-quant": "--bnb-4bit-use-double-quant --use-bnb-nested-quant --double-quantization",

@@ -69,8 +69,8 @@ def _exists(word: str) -> bool:
 def _refuse_model(word: str, program: str) -> None:
     """Raise UnknownVerb where a word that is no file is a model of the catalog, with the flag that takes it."""
     with loading():
-        from sizing.model.catalog import catalog  # noqa: PLC0415 - a word that is a verb or a file needs no catalog
-    if word in catalog():
+        from sizing.model.catalog import preset_of_name  # noqa: PLC0415 - a word that is a verb or a file needs no catalog
+    if preset_of_name(word):
         raise UnknownVerb(f"{word} is a model, and no file: write {program} --model {word}.")
 
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from sizing.config_files.launchers import num_gpus_of
-from sizing.config_files.names import preset_of_name
 from sizing.config_files.source import DIFFERS, ConfigSource, Setting, Unresolved
 from sizing.errors import InvalidInput, Problem, shown
+from sizing.model.catalog import preset_of_name
 from sizing.state.optimizers import optimizer_named
 from sizing.state.training import FrameworkName
 from sizing.strict_model import StrictModel

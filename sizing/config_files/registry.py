@@ -15,6 +15,7 @@ from sizing.config_files.importers.megatron import MEGATRON, PRIMUS, SLIME
 from sizing.config_files.importers.megatron_bridge import MEGATRON_BRIDGE
 from sizing.config_files.importers.nemo import NEMO
 from sizing.config_files.importers.olmo import OLMO, OLMO_CORE
+from sizing.config_files.importers.peft_config import PEFT_CONFIG
 from sizing.config_files.importers.scenario import SCENARIO
 from sizing.config_files.importers.swift import SWIFT
 from sizing.config_files.importers.torchtitan import TORCHTITAN
@@ -43,6 +44,7 @@ IMPORTERS: dict[str, Importer] = {
         LIGHTNING,
         DEEPSPEED,
         CONFIG_OF_ACCELERATE,
+        PEFT_CONFIG,
         HUGGINGFACE_CONFIG,
         SCENARIO,
         LAUNCH_COMMAND,

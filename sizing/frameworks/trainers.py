@@ -13,7 +13,8 @@ from sizing.state.training import FrameworkName, TrainerName
 class Trainer:
     """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read.
 
-    `keeps_base_as_trained` is as that of Framework.
+    `keeps_base_as_trained` is as that of Framework. `adapter_targets`: modules that get adapters where none are named,
+    if they are not PEFT's, read in `adapter_source`.
     """
 
     title: str
@@ -22,8 +23,12 @@ class Trainer:
     source: str
     defaults: tuple[ShippedDefault, ...] = ()
     keeps_base_as_trained: bool = False
+    adapter_targets: tuple[str, ...] = ()
+    adapter_source: str = ""
 
 
+_LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
+"""Modules of Megatron-Core: queries, keys and values as one, the output of attention, gate and up as one, and down."""
 _BF16 = "training.precision bf16"
 TRAINERS: dict[TrainerName, Trainer] = {
     "verl": Trainer(
@@ -66,12 +71,16 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "megatron",
         "with the distributed optimizer give training.distributed_optimizer; NeMo AutoModel runs on fsdp2",
         "NeMo, lightning/pytorch/strategies/megatron_strategy.py",
+        adapter_targets=_LINEAR_OF_MEGATRON,
+        adapter_source="NeMo 2, collections/llm/peft/lora.py, target_modules; NeMo 1 takes attention_qkv",
     ),
     "megatron-bridge": Trainer(
         "Megatron-Bridge",
         "megatron",
         "with the distributed optimizer give training.distributed_optimizer",
         "Megatron-Bridge, training/checkpointing.py, on Megatron-Core",
+        adapter_targets=_LINEAR_OF_MEGATRON,
+        adapter_source="Megatron-Bridge, peft/lora.py, target_modules, 0191fc5e1b7f",
     ),
     "ms-swift": Trainer(
         "ms-swift",

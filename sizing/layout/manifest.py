@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, NamedTuple
 
+from sizing.layout.containers import METADATA
 from sizing.layout.files import File, PartBytes, SavingRank, saving_ranks, statistic_bytes
 from sizing.layout.formats.base import RankShare
 from sizing.layout.holders import Shard
@@ -23,7 +24,7 @@ from sizing.state.saved_state import PartName, is_plain
 
 
 class ManifestRow(NamedTuple):
-    """One file of the checkpoint; `bytes` counts its tensors, without the container."""
+    """One file of the checkpoint; `bytes` counts its tensors without the container, or all of a small file."""
 
     file: str
     bytes: int
@@ -50,11 +51,18 @@ def manifest(
 
 
 def small_file_rows(size: CheckpointSize, *, num_ranks: int, gpus_per_node: int) -> Iterator[ManifestRow]:
-    """List the small files, which rank 0 writes or, of some trainers, each rank."""
-    yield from (ManifestRow(name, 0, 0, 0, 0) for name in size.small_files)
+    """List the small files, which rank 0 writes or, of some trainers, each rank; 0 bytes where none are counted.
+
+    Several files of metadata, such as those of weights and optimizer, share what is counted of them evenly.
+    """
+    of_kind = size.small_state_bytes
+    of_metadata = [name for name in size.small_files if name.endswith(METADATA)]
+    shares = {name: share(of_kind.get(METADATA, 0), len(of_metadata), at) for at, name in enumerate(of_metadata)}
+    yield from (ManifestRow(name, (of_kind | shares).get(name, 0), 0, 0, 0) for name in size.small_files)
     for name in size.small_files_of_ranks:
+        num_bytes = of_kind.get(name, 0) // num_ranks
         for rank in range(num_ranks):
-            yield ManifestRow(name.replace("RANK", str(rank)), 0, rank, rank // gpus_per_node, 0)
+            yield ManifestRow(name.replace("RANK", str(rank)), num_bytes, rank, rank // gpus_per_node, 0)
 
 
 SavedDtype = Dtype | Literal["uint8"]

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sizing.checkpoint_files.peft_modules import means_all_linear, tensors_named
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS, base_dtype
+from sizing.frameworks.trainers import TRAINERS
 from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
 from sizing.model.model import resolve
-from sizing.model.trained import default_targets, with_adapters, with_frozen, with_trained_count
+from sizing.model.trained import (
+    default_targets,
+    targets_in,
+    trained_whole,
+    with_adapters,
+    with_frozen,
+    with_trained_biases,
+    with_trained_count,
+)
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.optimizers import needs_matrices
-from sizing.state.training import DOUBLE_QUANTIZED
+from sizing.state.training import DOUBLE_QUANTIZED, Adapters, TrainerName
 
 FROZEN_MODELS = "frozen_models"
 """Name of the tensors of reference and reward models, which are saved beside the trained models."""
@@ -46,10 +56,13 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
         inventory = with_adapters(
             inventory,
             rank=adapters.rank,
-            names=adapters.tensors,
+            names=adapter_targets(adapters, training.trainer, inventory) or None,
             field="training.adapters.tensors",
             dora=adapters.dora,
+            whole=trained_whole(inventory, adapters.modules_to_save or (), field="training.adapters.modules_to_save"),
         )
+        if adapters.bias != "none":
+            inventory = with_trained_biases(inventory, of_adapted_alone=adapters.bias == "lora_only")
     if training.folds_pipeline:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()
@@ -68,6 +81,21 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
     return inventory
 
 
+def adapter_targets(adapters: Adapters, trainer: TrainerName | None, inventory: Inventory) -> tuple[str, ...]:
+    """Name what gets adapters: what is given, else the modules of a trainer with defaults of its own, else PEFT's.
+
+    The word for all linear modules means those of such a trainer too.
+
+    >>> from sizing.model import catalog
+    >>> adapter_targets(Adapters(rank=8), "megatron-bridge", catalog()["qwen3-30b-a3b"].inventory)
+    ('linear_qkv', 'linear_proj')
+    """
+    own = targets_in(inventory, TRAINERS[trainer].adapter_targets) if trainer else ()
+    if adapters.tensors is None or (own and means_all_linear(adapters.tensors)):
+        return own or default_targets(inventory)
+    return adapters.tensors
+
+
 def has_bare_counts(inventory: Inventory) -> bool:
     """Return whether only the number of parameters is known of a trained model."""
     return any(group.placement == "spread" and group.is_trained for group in inventory)
@@ -79,9 +107,13 @@ def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[As
     if adapters is None:
         return
     if adapters.tensors is None:
-        names = ", ".join(default_targets(inventory))
+        names = adapter_targets(adapters, training.trainer, inventory)
         reason = "default: PEFT's, queries and values of most model types"
-        yield Assumption(field="training.adapters.tensors", value=names, reason=reason)
+        if training.trainer and set(names) <= set(TRAINERS[training.trainer].adapter_targets):
+            tensors = ", ".join(tensors_named(names, ()))
+            of_experts = "; adapters of experts are not counted" if any(g.experts for g in inventory) else ""
+            reason = f"default: {TRAINERS[training.trainer].adapter_source}; these are {tensors}{of_experts}"
+        yield Assumption(field="training.adapters.tensors", value=", ".join(names), reason=reason)
     if adapters.base_dtype is None:
         dtype = base_dtype(training)
         reason = "default: trainers load the frozen model in 16 bits" if dtype else "default: as trained weights"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -13,6 +14,7 @@ from sizing.model.architecture import Architecture
 from sizing.model.composed import Composition
 from sizing.model.huggingface import beside_language_model, model_from
 from sizing.model.inventory import Inventory, inventory_of, num_parameters
+from sizing.spelling import MAX_NAME_CHARACTERS, known_spelling
 
 OTHERWISE = (
     "of another model give the config.json (`model.huggingface_config`) or num_parameters; `ckpt-size models` lists "
@@ -80,9 +82,80 @@ def count_parameters(model: CatalogModel) -> CatalogModel:
     return model.model_copy(update={"num_parameters": num_parameters(model.inventory)})
 
 
+_VARIANTS = re.compile(
+    r"[-_.](hf|instruct|chat|base|it|pt|bf16|fp16|fp8|8k|text|sft|dpo|v2|thinking|\d{4}|unsloth|bnb-4bit|awq"
+    r"|gptq(-int[48])?)(?=[-_.]|$)",
+    re.IGNORECASE,
+)
+"""Parts of a name that say how the weights were trained or stored, and not what shape they have."""
+
+_FAMILIES = {"meta-llama-": "llama-", "llama2": "llama-2", "llama3": "llama-3", "qwen-2": "qwen2", "qwen-3": "qwen3"}
+
+
+_SAME_SHAPES = (
+    (r"mixtral-8x7b(-instruct)?-v0\.1", "mixtral-8x7b"),
+    (r"llama-4-scout-17b-16e(-instruct)?", "llama-4-scout"),
+    (r"llama-4-maverick-17b-128e(-instruct)?", "llama-4-maverick"),
+    (r"mistral-7b(-instruct)?-v0\.2|zephyr-7b-(alpha|beta)", "mistral-7b-v0.1"),
+    (r"mistral-nemo-(instruct|base)-2407", "mistral-nemo-12b"),
+    (r"qwen2\.5-(?:coder|math)-(0\.5|1\.5|3|7|14|32|72)b(?:-instruct)?", r"qwen2.5-\1b"),
+    (r"qwq-32b(-preview)?|deepseek-r1-distill-qwen-32b", "qwen2.5-32b"),
+    (r"deepseek-r1-distill-qwen-(7|14)b", r"qwen2.5-\1b"),
+    (r"deepseek-r1-distill-llama-8b", "llama-3.1-8b"),
+    (r"deepseek-r1-distill-llama-70b", "llama-3.3-70b"),
+    (r"deepseek-r1-0528-qwen3-8b", "qwen3-8b"),
+    (r"deepseek-v3\.1(-base|-terminus)?", "deepseek-v3"),
+    (r"vicuna-(7|13)b-v1\.5(?:-16k)?", r"llama-2-\1b"),
+    (r"vicuna-(7|13)b-v1\.3", r"llama-\1b"),
+    (r"gemma-1\.1-(2|7)b-it", r"gemma-\1b"),
+    (r"(pythia-[\d.]+b)-deduped", r"\1"),
+    (r"nvidia-(nemotron-.+?)(?:-bf16)?", r"\1"),
+)
+"""Models trained from one of the catalog without a change of shapes, by name on the hub. Source: their config.json."""
+
+
+def preset_of_name(name: str) -> str | None:
+    """Return the catalog's name of a model on the Hugging Face hub or in a folder, or None.
+
+    >>> preset_of_name("meta-llama/Meta-Llama-3.1-8B-Instruct"), preset_of_name("/data/Qwen2.5-7B/")
+    ('llama-3.1-8b', 'qwen2.5-7b')
+    >>> preset_of_name("Qwen/Qwen2.5-Coder-7B-Instruct"), preset_of_name("my-org/my-model-7b")
+    ('qwen2.5-7b', None)
+    """
+    last = name.rstrip("/").rpartition("/")[2]
+    if len(last) > MAX_NAME_CHARACTERS:
+        return None
+    for pattern, same in _SAME_SHAPES:
+        if (found := re.fullmatch(pattern, last, re.IGNORECASE)) is not None:
+            last = found.expand(same)
+    return _presets().get(_plain(last)) or _presets().get(_plain(_VARIANTS.sub("", last)))
+
+
 def model_named(name: str) -> CatalogModel:
-    """Return the model of the catalog with this name.
+    """Return the model of the catalog with this name, or one of the same shapes by its name on a hub.
 
     Raises InvalidInput, with the nearest names, if there is none.
+
+    >>> model_named("google/gemma-3-12b-it").name
+    'gemma-3-12b'
     """
-    return entry_named(name, catalog(), field="model.preset", otherwise=OTHERWISE)
+    spelled = known_spelling(name, catalog()) or preset_of_name(name)
+    return entry_named(spelled or name, catalog(), field="model.preset", otherwise=OTHERWISE)
+
+
+@functools.cache
+def _presets() -> dict[str, str]:
+    """Map plain names to those of the catalog; a name that two models share is none."""
+    names: dict[str, str | None] = {}
+    for preset in catalog():
+        for plain in {_plain(preset), _plain(_VARIANTS.sub("", preset))}:
+            names[plain] = preset if plain not in names or plain == _plain(preset) else None
+    return {plain: preset for plain, preset in names.items() if preset is not None}
+
+
+def _plain(name: str) -> str:
+    """Write a name in small letters, without signs, and families as the catalog has them."""
+    small = name.lower().replace("_", "-")
+    for spelled, family in _FAMILIES.items():
+        small = small.replace(spelled, family)
+    return re.sub(r"[^a-z0-9.]", "", small)

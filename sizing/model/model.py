@@ -35,6 +35,7 @@ from sizing.model.inventory import (
 )
 from sizing.model.listed import MAX_ENTRIES, Heads, TensorEntry, listed_model
 from sizing.provenance import Assumption
+from sizing.spelling import known_spelling
 from sizing.strict_model import StrictModel
 from sizing.units import count_text, counted_text, min_count_text, parse_count
 
@@ -57,7 +58,8 @@ class Model(StrictModel):
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
         None,
-        description="Name of a published model; `ckpt-size models` lists them. "
+        description="Name of a published model; `ckpt-size models` lists them. A name on a hub leads to the model of "
+        "the same shapes (Qwen/Qwen2.5-72B-Instruct: qwen2.5-72b). "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
     architecture: Architecture | None = Field(
@@ -206,13 +208,16 @@ def _resolve_preset(preset: str, vocabulary_multiple: int | None, *, is_whole: b
     resolved = _resolve_description(
         entry.name, entry.described, entry.huggingface_config, vocabulary_multiple, is_whole=is_whole
     )
-    if entry.leaves_out is None or not is_whole:
-        return resolved
-    warning = (
-        f"Not counted of the published model: {entry.leaves_out}. To count all, list the tensors of its files, or "
-        "those that transformers builds of its config.json, in model.tensors"
-    )
-    return replace(resolved, warnings=(warning,))
+    warnings = resolved.warnings
+    if entry.leaves_out is not None and is_whole:
+        warnings = (
+            f"Not counted of the published model: {entry.leaves_out}. To count all, list the tensors of its files, or "
+            "those that transformers builds of its config.json, in model.tensors",
+        )
+    if known_spelling(preset, [entry.name]) is None:
+        of_name = f"{printable(preset)} is answered as {entry.name}, whose tensors have the same shapes"
+        warnings = (of_name, *warnings)
+    return replace(resolved, warnings=warnings)
 
 
 def _resolve_description(

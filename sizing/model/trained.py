@@ -13,7 +13,13 @@ from sizing.model.inventory import Inventory, TensorGroup, with_fused
 
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
-_FUSED_MODULES: dict[str, FusedPart] = {"linear_qkv": "attention", "attention_qkv": "attention", "linear_fc1": "ffn"}
+_FUSED_MODULES: dict[str, FusedPart] = {
+    "linear_qkv": "attention",
+    "attention_qkv": "attention",
+    "linear_fc1": "ffn",
+    "mlp_fc1": "ffn",
+    "mlp": "ffn",
+}
 """Modules of Megatron-Core that keep several matrices as one in every model, by the part of a layer."""
 _DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
 """Remedy where a number of parameters alone names no tensor."""
@@ -28,7 +34,12 @@ _PARTS_BY_OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "self_attn": ("attention",),
     "embeddings": ("embedding",),
     "embed_tokens": ("embedding",),
+    "tok_embeddings": ("embedding",),
+    "word_embeddings": ("embedding",),
+    "embed_in": ("embedding",),
+    "wte": ("embedding",),
     "lm_head": ("output_head",),
+    "embed_out": ("output_head",),
     "head": ("output_head",),
     "norms": ("norm", "final_norm"),
     "gate": ("router",),
@@ -47,7 +58,7 @@ def _names_of_parts(inventory: Inventory, names: Collection[str]) -> tuple[str, 
     """
 
     def parts_of(name: str) -> list[str]:
-        others = _PARTS_BY_OTHER_NAMES.get(name) or TENSORS_OF_MODULES.get(module_of(name), ())
+        others = _PARTS_BY_OTHER_NAMES.get(module_of(name)) or TENSORS_OF_MODULES.get(module_of(name), ())
         meant = [name] if any(_is_named(group, [name]) for group in inventory) else others
         return [part for part in meant if any(_is_named(group, [part]) for group in inventory)]
 
@@ -89,7 +100,13 @@ def with_trained_count(inventory: Inventory, num_trained: int, *, field: str) ->
 
 
 def with_adapters(
-    inventory: Inventory, *, rank: int, names: Collection[str] | None, field: str, dora: bool = False
+    inventory: Inventory,
+    *,
+    rank: int,
+    names: Collection[str] | None,
+    field: str,
+    dora: bool = False,
+    whole: Inventory = (),
 ) -> Inventory:
     """Freeze all tensors, and add low-rank adapters beside the named matrices.
 
@@ -98,8 +115,9 @@ def with_adapters(
     that transformers keeps as one (queries, keys and values of GPT-2) share the first adapter: PEFT puts one pair
     beside each module (PEFT 0.21, tuners/lora/layer.py). With `dora` each output has a magnitude, cut as the outputs
     are (Liu et al. 2024, arXiv 2402.09353, equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names,
-    `default_targets` get adapters. Source: Hu et al. 2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a
-    name that no matrix of the layers has, and without names if there are no targets.
+    `default_targets` get adapters. Matrices that are trained `whole` (`trained_whole`) get none. Source: Hu et al.
+    2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, without names
+    if there are no targets, and where all targets are trained whole.
 
     >>> matrix = TensorGroup("ffn.up", (8, 4), 8, layers=range(3))
     >>> [g.shape for g in with_adapters((matrix,), rank=2, names=["ffn"], field="f", dora=True)]
@@ -116,6 +134,15 @@ def with_adapters(
     names = tensors_named(tuple(names), {group.name for group in matrices})
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
+    copied = {group.name.removesuffix(COPY) for group in whole}
+    matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, copied))
+    matrices = tuple(group for group in matrices if group.name not in copied)
+    if copied and not any(_is_named(group, names) for group in matrices):
+        rule, remedy = (
+            "must leave matrices that are not trained whole",
+            "remove some of training.adapters.modules_to_save",
+        )
+        raise InvalidInput.of(field, rule, value=", ".join(names), remedy=remedy)
     frozen = tuple(replace(group, is_trained=False) for group in inventory)
     adapters: list[TensorGroup] = []
     with_first: set[tuple[str, Sequence[int]]] = set()
@@ -136,7 +163,67 @@ def with_adapters(
         if dora:
             adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
         with_first.update([fused] if group.fused else [])
-    return (*frozen, *adapters)
+    return (*frozen, *adapters, *whole)
+
+
+COPY = ".modules_to_save"
+"""End of the name of a copy that is trained whole. Source: PEFT 0.21, utils/other.py, ModulesToSaveWrapper."""
+
+
+def trained_whole(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:
+    """Copy the modules that PEFT trains whole beside adapters, with their biases.
+
+    PEFT copies each module, so tied embeddings and head become two tensors that are trained apart, and `norm` means
+    every module whose name ends so. Source: PEFT 0.21, utils/other.py, ModulesToSaveWrapper and
+    _set_trainable. Raises InvalidInput for a name that no module has.
+
+    >>> tied = TensorGroup("embedding", (9, 2), 9, "first-and-last-stage")
+    >>> [(g.name, g.placement) for g in trained_whole((tied,), ["embed_tokens", "lm_head"], field="f")]
+    [('embedding.modules_to_save', 'first-stage'), ('output_head.modules_to_save', 'last-stage')]
+    """
+    own = [group for group in inventory if not group.name.startswith(("mtp.", "vision.", "audio.", "projector."))]
+    tied = [group for group in own if group.placement == "first-and-last-stage"]
+    own = [replace(group, placement="first-stage") if group in tied else group for group in own]
+    own += [replace(group, name="output_head", placement="last-stage") for group in tied]
+    halves = [group.name.replace("key_value", half) for group in own for half in ("key", "value")]
+    own = [part for group in own for part in _split_keys_and_values(group, halves)]
+    of_norms = [group.name for group in own if group.name.endswith("norm")]
+    meant = [each for name in names for each in (of_norms if module_of(name) == "norm" else [name])]
+    parts = _names_of_parts(tuple(own), meant)
+    _check_names(tuple(own), parts, field=field)
+    return tuple(replace(each, name=f"{each.name}{COPY}", is_trained=True) for each in own if _is_named(each, parts))
+
+
+def with_trained_biases(inventory: Inventory, *, of_adapted_alone: bool) -> Inventory:
+    """Train the biases of a frozen model beside its adapters: all, or only those of adapted matrices.
+
+    Norms that have biases keep half of their tensors as such. Source: PEFT 0.21, tuners/lora/model.py,
+    _mark_only_adapters_as_trainable, `bias` all and lora_only.
+
+    >>> up = TensorGroup("ffn.up", (8, 4), 8, layers=range(3), is_trained=False)
+    >>> bias = replace(up, name="ffn.up.bias", shape=(8,))
+    >>> adapted = (up, bias, replace(up, name="ffn.up.adapter_in", is_trained=True))
+    >>> [g.name for g in with_trained_biases(adapted, of_adapted_alone=True) if g.is_trained]
+    ['ffn.up.bias', 'ffn.up.adapter_in']
+    """
+    adapted = {group.name.removesuffix(".adapter_out") for group in inventory if group.name.endswith(".adapter_out")}
+    have_norms_biases = any(group.name == "final_norm" and group.count % 2 == 0 for group in inventory)
+
+    def with_trained(group: TensorGroup) -> Iterator[TensorGroup]:
+        matrix, is_norm = group.name.removesuffix(".bias"), group.name in ("norm", "final_norm", "embedding_norm")
+        if is_norm and have_norms_biases and not of_adapted_alone:
+            half = replace(group, count=group.count // 2)
+            yield from (half, replace(half, name=f"{group.name}.bias", is_trained=True))
+        elif matrix == group.name:
+            yield group
+        elif not of_adapted_alone or matrix in adapted:
+            yield replace(group, is_trained=True)
+        else:
+            names = [f"{each}.bias" for each in adapted]
+            halves = _split_keys_and_values(group, names)
+            yield from (replace(half, is_trained=half.name in names) for half in halves)
+
+    return tuple(each for group in inventory for each in with_trained(group))
 
 
 def default_targets(inventory: Inventory) -> tuple[str, ...]:
@@ -170,11 +257,25 @@ def default_targets(inventory: Inventory) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, *(group.name for group in hidden if group.is_adapted)]))
 
 
+def targets_in(inventory: Inventory, modules: Sequence[str]) -> tuple[str, ...]:
+    """Select the modules of which a model has a matrix: one with experts alone has no dense feed-forward block.
+
+    >>> targets_in((TensorGroup("attention.query", (8, 4), 8, layers=range(3)),), ["linear_qkv", "linear_fc1"])
+    ('linear_qkv',)
+    """
+    matrices = [group for group in inventory if group.is_hidden_matrix]
+    return tuple(
+        module
+        for module in modules
+        if any(_is_named(group, TENSORS_OF_MODULES.get(module, (module,))) for group in matrices)
+    )
+
+
 def _split_keys_and_values(group: TensorGroup, names: Collection[str]) -> Iterator[TensorGroup]:
     """Split a group of keys and values in two if `names` has only one of them, as PEFT names them."""
     both, halves = "key_value", ("key", "value")
     parts = [replace(group, name=group.name.replace(both, half), count=group.count // 2) for half in halves]
-    is_apart = group.name.split(".")[-1] == both and any(_is_named(part, names) for part in parts)
+    is_apart = group.name.removesuffix(".bias").split(".")[-1] == both and any(_is_named(part, names) for part in parts)
     yield from parts if is_apart and not _is_named(group, names) else [group]
 
 

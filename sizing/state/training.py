@@ -137,6 +137,10 @@ _BASE_DTYPES = {"4bit": "nf4", "int4": "nf4", "4": "nf4", "8bit": "int8", "8": "
 """Names that trainers' configs have for them."""
 
 
+AdapterBias = Literal["none", "all", "lora_only"]
+"""Biases of a frozen model that PEFT trains beside adapters, by the words of its `bias`."""
+
+
 class Adapters(StrictModel):
     """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
@@ -151,7 +155,8 @@ class Adapters(StrictModel):
         description="Matrices that get an adapter, by name, by the beginning of the name, or by PEFT's names of "
         "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
         "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
-        "is in a model without attention.",
+        "is in a model without attention. NeMo and Megatron-Bridge take linear_qkv, linear_proj, linear_fc1, "
+        "linear_fc2.",
     )
     base_dtype: Annotated[
         AnySpelling[BaseDtype] | None,
@@ -174,6 +179,20 @@ class Adapters(StrictModel):
         False,
         description="Whether a magnitude for each output of an adapted matrix is trained too (DoRA, PEFT's use_dora; "
         "Liu et al. 2024, arXiv 2402.09353). Default: no.",
+    )
+    modules_to_save: Annotated[
+        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
+        BeforeValidator(_split_names),
+    ] = Field(
+        None,
+        description="Modules that are trained whole beside the adapters, by PEFT's names (embed_tokens, lm_head, norm) "
+        "or those of tensors. Each is a copy that is saved with the adapters, in their dtype; a tied head is a copy of "
+        "its own. A text has commas between names. Default: none.",
+    )
+    bias: AnySpelling[AdapterBias] = Field(
+        "none",
+        description="Biases of the model that are trained beside the adapters: none, all, or lora_only, those of "
+        "adapted matrices (PEFT's bias). Default: none.",
     )
     save_base: bool = Field(
         False,

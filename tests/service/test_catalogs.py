@@ -94,6 +94,7 @@ def test_an_unknown_name_is_told_the_nearest(client: httpx.Client, path: str, ne
     [
         ("/v1/models/Llama-3.1-405B", "llama-3.1-405b"),
         ("/v1/models/GPT_2", "gpt2"),
+        ("/v1/models/gemma-3-12b-it", "gemma-3-12b"),
         ("/v1/nodes/DGX-H200", "dgx-h200"),
         ("/v1/failure-rates/Llama 3 405B", "llama-3-405b"),
         ("/v1/storage-profiles/MLPerf v3 HPE e2000", "mlperf-v3-hpe-e2000"),

@@ -9,12 +9,12 @@ from sizing.config_files.importers.deepspeed_json import PLACES
 from sizing.config_files.importers.trainer_settings import (
     ACCELERATE_CONFIG,
     DEEPSPEED_JSON,
-    LAUNCHER_FLAGS_THAT_MATTER,
     has_flag_elsewhere,
     has_trainer_beside,
     is_empty,
     put_number_of_gpus,
     put_shard_group,
+    tell_unknown_flags,
 )
 from sizing.config_files.reader import SettingReader, choice
 from sizing.config_files.source import ConfigSource, Unresolved
@@ -393,13 +393,6 @@ def _tell_missing_file(reader: SettingReader) -> None:
             name, "names a file that is not given, which says how state is sharded: give that file too"
         )
         reader.doubt("training.framework", "accelerate's config file is not given, which says DeepSpeed, FSDP or DDP")
-
-
-def tell_unknown_flags(reader: SettingReader) -> None:
-    """Count a launcher's settings as without effect, but for those that begin like ones which matter."""
-    for name in reader.source.settings:
-        if name.startswith("launcher.") and not LAUNCHER_FLAGS_THAT_MATTER.fullmatch(name):
-            reader.ignore(name)
 
 
 CONFIG_OF_ACCELERATE = Importer(

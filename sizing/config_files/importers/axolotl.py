@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.importers.accelerate_config import tell_unknown_flags
 from sizing.config_files.importers.trainer_settings import (
     put_adapters,
     put_attention,
     put_batch,
+    put_beside_adapters,
     put_number_of_gpus,
     put_optimizer,
     put_quantised_base,
@@ -17,7 +17,7 @@ from sizing.config_files.importers.trainer_settings import (
     put_retention,
     put_shard_group,
     put_weights_alone,
-    tell_adapter_settings,
+    tell_unknown_flags,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_IGNORED,
@@ -280,7 +280,7 @@ def _read_adapters(reader: SettingReader) -> None:
         takes_default_of_peft=True,
     )
     reader.get("adapter")
-    tell_adapter_settings(reader, whole_modules="lora_modules_to_save")
+    put_beside_adapters(reader, whole_modules="lora_modules_to_save")
     if reader.get("lora_target_parameters", None):
         reader.not_understood("lora_target_parameters", "adapts parameters that are no modules")
         reader.doubt("training.adapters.tensors", "lora_target_parameters names more of them")

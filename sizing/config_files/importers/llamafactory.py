@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.importers.accelerate_config import tell_unknown_flags
 from sizing.config_files.importers.trainer_settings import (
     put_adapters,
     put_attention,
     put_batch,
+    put_beside_adapters,
     put_frozen_towers,
     put_number_of_gpus,
     put_optimizer,
     put_quantised_base,
     put_recomputation,
-    tell_adapter_settings,
+    tell_unknown_flags,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
@@ -191,7 +191,7 @@ def _read_finetuning(reader: SettingReader) -> None:
     if kind == "lora":
         put_adapters(reader, rank_name="lora_rank", targets_name="lora_target", default_targets="all")
         reader.get("finetuning_type")
-        tell_adapter_settings(reader, whole_modules="additional_target")
+        put_beside_adapters(reader, whole_modules="additional_target")
         put_quantised_base(reader, "quantization_bit", doubles=True)
         reader.ignore(*_TOWERS, "freeze_language_model")
         return

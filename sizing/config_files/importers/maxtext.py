@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.names import preset_of_name
 from sizing.config_files.reader import SettingReader, choice
 from sizing.frameworks import FRAMEWORKS
+from sizing.model.catalog import preset_of_name
 
 _AXES = {
     "tensor": ("tensor", "tensor_transpose", "tensor_sequence"),

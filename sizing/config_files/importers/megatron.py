@@ -10,10 +10,10 @@ from sizing.config_files.importer import Importer
 from sizing.config_files.importers.megatron_arguments import ALIASES, DEFAULTS, WITHOUT_EFFECT
 from sizing.config_files.importers.megatron_model import put_model
 from sizing.config_files.importers.trainer_settings import DEEPSPEED_JSON
-from sizing.config_files.names import preset_of_name
 from sizing.config_files.reader import SettingReader, choice
 from sizing.config_files.source import ConfigSource
 from sizing.frameworks import FRAMEWORKS
+from sizing.model.catalog import preset_of_name
 
 _BLOCKS = re.compile(
     r"(MODEL_ARGS|args|language_model|model_parallel|system(\.(checkpoint|logging|precision|recompute))?|model(\.optimizer(\.lr_scheduler)?)?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES
 from sizing.config_files.importer import Importer
 from sizing.config_files.importers.megatron import (
     read_checkpoint,
@@ -18,6 +19,7 @@ from sizing.config_files.importers.megatron_arguments import ALIASES, DEFAULTS, 
 from sizing.config_files.importers.megatron_model import put_model
 from sizing.config_files.reader import SettingReader
 from sizing.config_files.source import ConfigSource, Setting
+from sizing.frameworks.trainers import TRAINERS
 
 _BLOCKS = (
     "dataset",
@@ -100,7 +102,12 @@ def _read(reader: SettingReader) -> None:
         reader.put("training.adapters.rank", reader.number("peft.dim"), "peft.dim")
         if str(reader.get("peft._target_", None)).endswith(".DoRA"):
             reader.put("training.adapters.dora", True, "peft._target_")
-        reader.need("training.adapters.tensors", "the matrices with adapters are not read")
+        modules = reader.get("peft.target_modules", list(TRAINERS["megatron-bridge"].adapter_targets))
+        if isinstance(modules, list) and modules and {str(each) for each in modules} <= TENSORS_OF_MODULES.keys():
+            reader.put("training.adapters.tensors", tuple(modules), "peft.target_modules")
+        else:
+            reader.not_understood("peft.target_modules", "names modules of some layers, or others than are known here")
+            reader.need("training.adapters.tensors", "the matrices with adapters are not understood")
 
 
 _OF_RECIPES = {

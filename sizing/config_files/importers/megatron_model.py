@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from sizing.config_files.block_shape import BlockShape, first_expert_layer, gated_width
-from sizing.config_files.names import vocabulary_of_tokenizer
 from sizing.config_files.reader import SettingReader
 
 _ARCHITECTURE = "model.architecture."
@@ -71,6 +70,31 @@ _LATENT_WIDTHS = {
     "v_head_dim": "v_head_dim",
 }
 _REQUIRED = ("num_layers", "hidden_size", "num_attention_heads")
+
+_TOKENIZERS = (
+    (r"gpt2(-vocab\.json)?|gpt2-(medium|large|xl)", 50_257),
+    (r"mistral-7b(-instruct)?-v0\.3|mixtral-8x22b-v0\.3", 32_768),
+    (r"(meta-)?llama-?2-.*|llama-(7|13|30|65)b.*|mixtral-.*|mistral-7b(-instruct)?-v0\.[12]", 32_000),
+    (r"(meta-)?llama-?3(\.[123])?-.*", 128_256),
+    (r"mistral-nemo-.*", 131_072),
+    (r"qwen2-[\d.]+b.*", 151_646),
+    (r"qwen2\.5-[\d.]+b.*", 151_665),
+    (r"qwen3-[\d.]+b.*", 151_669),
+    (r"deepseek-v3.*|deepseek-r1", 128_815),
+)
+"""Length of tokenizers with added entries, by name on the Hugging Face hub. Some models' config.json say more."""
+
+
+def vocabulary_of_tokenizer(name: object, kind: str) -> int | None:
+    """Return the entries of a tokenizer by its name, path or file; None where they are not known.
+
+    >>> vocabulary_of_tokenizer("meta-llama/Meta-Llama-3-8B", "HuggingFaceTokenizer"), vocabulary_of_tokenizer("my", "")
+    (128256, None)
+    """
+    if not isinstance(name, str) or kind in ("NullTokenizer", "SentencePieceTokenizer"):
+        return None
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return next((size for pattern, size in _TOKENIZERS if re.fullmatch(pattern, last)), None)
 
 
 def put_model(reader: SettingReader) -> None:

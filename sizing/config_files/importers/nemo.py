@@ -186,6 +186,17 @@ _PART_SECONDS = (86_400, 3_600, 60, 1)
 """Seconds of a day, an hour, a minute and a second."""
 
 
+_MODULES: dict[str, tuple[str, ...]] = {
+    name: (name,) for name in ("attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2")
+}
+_MODULES |= {
+    "attention": ("attention_qkv", "attention_dense"),
+    "mlp": ("mlp_fc1", "mlp_fc2"),
+    "all": ("attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"),
+}
+"""Modules by the words of target_modules. Source: NeMo 1, conf/megatron_gpt_finetuning_config.yaml, lora_tuning."""
+
+
 def _read_adapters(reader: SettingReader) -> None:
     scheme = "peft.peft_scheme"
     value = reader.get(scheme)
@@ -194,10 +205,13 @@ def _read_adapters(reader: SettingReader) -> None:
         rank = reader.first("peft.lora_tuning.adapter_dim", "peft.lora_tuning.dim")
         reader.put("training.adapters.rank", reader.number(rank), rank, scheme)
         targets = reader.get("peft.lora_tuning.target_modules", default=["attention_qkv"])
-        if isinstance(targets, list) and set(targets) <= {"attention_qkv", "attention_dense"}:
-            reader.put("training.adapters.tensors", tuple(targets), "peft.lora_tuning.target_modules")
+        modules = (
+            [each for name in targets for each in _MODULES.get(str(name), ())] if isinstance(targets, list) else []
+        )
+        if modules and set(targets) <= _MODULES.keys():
+            reader.put("training.adapters.tensors", tuple(dict.fromkeys(modules)), "peft.lora_tuning.target_modules")
         else:
-            reader.not_understood("peft.lora_tuning.target_modules", "names other matrices than those of attention")
+            reader.not_understood("peft.lora_tuning.target_modules", f"names others than {', '.join(_MODULES)}")
             reader.need("training.adapters.tensors", "the matrices with adapters are not understood")
     elif value not in (None, "none"):
         reader.not_understood(scheme, "is no technique that is counted: lora")

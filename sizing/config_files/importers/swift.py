@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.importers.accelerate_config import tell_unknown_flags
 from sizing.config_files.importers.trainer_settings import (
     put_adapters,
     put_attention,
     put_batch,
+    put_beside_adapters,
     put_frozen_towers,
     put_optimizer,
     put_precision,
     put_quantised_base,
     put_recomputation,
-    tell_adapter_settings,
+    tell_unknown_flags,
 )
 from sizing.config_files.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
@@ -215,7 +215,7 @@ def _read_tuner(reader: SettingReader) -> None:
         if reader.get(key, None):
             reader.not_understood(key, "names modules in a way that is not read: give training.adapters.tensors")
             reader.doubt("training.adapters.tensors", f"{key} names the modules")
-    tell_adapter_settings(reader, whole_modules="modules_to_save")
+    put_beside_adapters(reader, whole_modules="modules_to_save")
     put_quantised_base(reader, "quant_bits", doubles=True)
     reader.ignore(*_TOWERS, "freeze_llm")
 

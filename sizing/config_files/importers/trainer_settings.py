@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from sizing.checkpoint_files.peft_modules import (
     ALL_LINEAR,
@@ -17,15 +17,17 @@ from sizing.checkpoint_files.peft_modules import (
 )
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
-from sizing.errors import SizingError
-from sizing.model.catalog import catalog
+from sizing.errors import InvalidInput, SizingError
+from sizing.model.catalog import model_named
+from sizing.model.inventory import Inventory
 from sizing.model.model import Model, resolve
-from sizing.state.training import DOUBLE_QUANTIZED
+from sizing.model.trained import trained_whole
+from sizing.state.training import DOUBLE_QUANTIZED, AdapterBias
 
 DEEPSPEED_JSON = "deepspeed-json"
 ACCELERATE_CONFIG = "accelerate-config"
 HUGGINGFACE_CONFIG = "huggingface-config"
-_BESIDE_A_TRAINER = {DEEPSPEED_JSON, ACCELERATE_CONFIG, HUGGINGFACE_CONFIG, "scenario", "launch-command"}
+_BESIDE_A_TRAINER = {DEEPSPEED_JSON, ACCELERATE_CONFIG, HUGGINGFACE_CONFIG, "peft-config", "scenario", "launch-command"}
 
 _DEFAULT_TARGETS = ("attention.query", "attention.value")
 """PEFT adapts q_proj and v_proj by default in these families. Source: PEFT 0.21, peft/utils/constants.py."""
@@ -48,6 +50,13 @@ def has_trainer_beside(reader: SettingReader) -> bool:
 def has_flag_elsewhere(reader: SettingReader, flag: str) -> bool:
     """Whether the command of another source gives its launcher a flag, which goes before what a file says."""
     return any(f"launcher.{flag}" in source.settings for source in reader.sources_of_others())
+
+
+def tell_unknown_flags(reader: SettingReader) -> None:
+    """Count a launcher's settings as without effect, but for those that begin like ones which matter."""
+    for name in reader.source.settings:
+        if name.startswith("launcher.") and not LAUNCHER_FLAGS_THAT_MATTER.fullmatch(name):
+            reader.ignore(name)
 
 
 def is_empty(value: Any) -> bool:
@@ -194,33 +203,28 @@ def _tensors_of_modules(names: set[str], known: Sequence[str] | None) -> tuple[s
     return tuple(tensors)
 
 
-def _model_of(reader: SettingReader) -> Model | None:
+def _inventory_of_model(reader: SettingReader) -> Inventory:
+    """Return the tensors of the model; none where it is not known."""
     preset, config = reader.draft.value("model.preset"), reader.of_other(HUGGINGFACE_CONFIG)
-    if preset is not None:
-        return Model(preset=preset)
-    return None if config is None else Model(huggingface_config=dict(config.document or {}))
+    if preset is None and config is None:
+        return ()
+    of_config = None if preset is not None or config is None else dict(config.document or {})
+    try:
+        return resolve(Model(preset=preset, huggingface_config=of_config)).inventory
+    except SizingError:
+        return ()
 
 
 def _matrices_of_model(reader: SettingReader) -> list[str] | None:
     """List the matrices of the model's layers; None where the model is not known."""
-    model = _model_of(reader)
-    try:
-        inventory = () if model is None else resolve(model).inventory
-    except SizingError:
-        return None
+    inventory = _inventory_of_model(reader)
     return list(dict.fromkeys(group.name for group in inventory if group.is_hidden_matrix)) or None
 
 
 def _towers_of_model(reader: SettingReader) -> set[str] | None:
     """Return the towers that a model has beside its language model; None where the model is not known."""
-    model = _model_of(reader)
-    if model is None:
-        return None
-    try:
-        names = {group.name.partition(".")[0] for group in resolve(model).inventory}
-    except SizingError:
-        return None
-    return names & {"vision", "audio", "projector"}
+    names = {group.name.partition(".")[0] for group in _inventory_of_model(reader)}
+    return names & {"vision", "audio", "projector"} if names else None
 
 
 def put_frozen_towers(reader: SettingReader, switches: Mapping[str, str]) -> None:
@@ -237,17 +241,28 @@ def put_frozen_towers(reader: SettingReader, switches: Mapping[str, str]) -> Non
 def _family_of_model(reader: SettingReader) -> str | None:
     preset, config = reader.draft.value("model.preset"), reader.of_other(HUGGINGFACE_CONFIG)
     if preset is not None:
-        architecture = catalog()[preset].architecture
+        architecture = model_named(preset).architecture
         return None if architecture is None else architecture.family
     setting = None if config is None else config.settings.get("model_type")
     return None if setting is None else str(setting.value)
 
 
-def tell_adapter_settings(reader: SettingReader, *, whole_modules: str) -> None:
-    """Tell settings of adapters that a scenario cannot hold: modules that are trained whole; and set DoRA."""
-    if reader.has(whole_modules) and not is_empty(reader.get(whole_modules)):
-        reader.not_understood(whole_modules, "trains modules whole, which are saved beside the adapters: not counted")
-        reader.doubt("training.adapters", f"{whole_modules} adds modules that are saved whole")
+def put_beside_adapters(reader: SettingReader, *, whole_modules: str) -> None:
+    """Set what is trained beside adapters: modules whole, biases, and the magnitudes of DoRA."""
+    value = reader.get(whole_modules, None)
+    if not is_empty(value):
+        names = [str(each).strip() for each in (value if isinstance(value, list) else str(value).split(","))]
+        try:
+            if inventory := _inventory_of_model(reader):
+                trained_whole(inventory, names, field=whole_modules)
+        except InvalidInput:
+            reader.not_understood(whole_modules, "trains modules whole that are none of the model: not counted")
+            reader.doubt("training.adapters.modules_to_save", f"{whole_modules} adds modules that are saved whole")
+        else:
+            reader.put("training.adapters.modules_to_save", names, whole_modules)
+    for name in ("bias", "lora_bias"):
+        if str(reader.get(name, None)) in get_args(AdapterBias):
+            reader.put("training.adapters.bias", str(reader.get(name)), name)
     for name in ("use_dora", "peft_use_dora"):
         if reader.has(name):
             reader.put("training.adapters.dora", reader.is_on(name), name)

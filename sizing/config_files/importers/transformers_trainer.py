@@ -13,7 +13,6 @@ from sizing.config_files.importers.accelerate_config import (
     put_fsdp_format,
     put_fsdp_sharding,
     read_launch,
-    tell_unknown_flags,
 )
 from sizing.config_files.importers.deepspeed_json import GATHERS_WEIGHTS, read_deepspeed
 from sizing.config_files.importers.trainer_settings import (
@@ -24,6 +23,7 @@ from sizing.config_files.importers.trainer_settings import (
     put_adapters,
     put_attention,
     put_batch,
+    put_beside_adapters,
     put_interval,
     put_number_of_gpus,
     put_optimizer,
@@ -34,7 +34,7 @@ from sizing.config_files.importers.trainer_settings import (
     put_shard_group,
     put_weights_alone,
     stage_in_name,
-    tell_adapter_settings,
+    tell_unknown_flags,
 )
 from sizing.config_files.reader import SettingReader
 from sizing.config_files.source import Unresolved
@@ -644,8 +644,7 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
         put_adapters(reader, rank_name=name, targets_name=targets, takes_default_of_peft=is_trl)
         if not is_on:
             reader.doubt("training.adapters.rank", "no switch says whether adapters are trained: they are counted")
-        for name in ("lora_modules_to_save", "modules_to_save"):
-            tell_adapter_settings(reader, whole_modules=name)
+        put_beside_adapters(reader, whole_modules=reader.first("lora_modules_to_save", "modules_to_save"))
         put_quantised_base(reader, "load_in_4bit", "load_in_8bit", "q_lora", doubles=False)
     else:
         reader.ignore(*ranks, *_TARGETS, "lora_modules_to_save", "use_dora")

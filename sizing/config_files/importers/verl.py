@@ -6,12 +6,10 @@ import re
 from typing import Any
 
 from sizing.config_files.importer import Importer
-from sizing.config_files.importers.accelerate_config import tell_unknown_flags
-from sizing.config_files.importers.trainer_settings import put_adapters
-from sizing.config_files.names import preset_of_name
+from sizing.config_files.importers.trainer_settings import put_adapters, tell_unknown_flags
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, optimizer_of
 from sizing.config_files.source import Unresolved
-from sizing.model.catalog import catalog
+from sizing.model.catalog import catalog, preset_of_name
 from sizing.model.model import Model, resolve
 
 _VERSION = "verl b178a3cd56f5 of 2026-01-29"

@@ -17,7 +17,7 @@ class ManifestFile(StrictModel):
     """One file of a checkpoint, and who writes it."""
 
     file: str = Field(description="Path in the checkpoint's folder.")
-    tensor_bytes: int = Field(description="Bytes of its tensors, without the container's headers.")
+    tensor_bytes: int = Field(description="Bytes of its tensors without the container's headers, or of a small file.")
     rank: int = Field(description="Global rank that writes it, counted from 0.")
     node: int = Field(description="Node of that rank, counted from 0.")
     stage: int = Field(description="Pipeline stage of that rank, counted from 0.")

@@ -127,6 +127,7 @@ VALUES = {
     "--ema": "fp32",
     "--frozen": "attention",
     "--base-dtype": "int8",
+    "--bias": "all",
     "--layers-per-stage": ", ".join("1" * 16),
 }
 """Where 1 is no value that the flag takes."""

@@ -174,3 +174,32 @@ def test_interpolations_are_followed_as_far_as_the_file_says() -> None:
     assert [resolved[name] for name in ("a.c", "a.d.e", "f")] == [3, 3, "x-3"]
     assert isinstance(resolved["g"], Unresolved)
     assert isinstance(resolved["h"], Unresolved)
+
+
+_FOUR = ("attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2")
+
+
+@pytest.mark.parametrize(
+    ("targets", "modules"),
+    [("[all]", _FOUR), ("[attention, mlp_fc1]", _FOUR[:3]), ("[mlp]", _FOUR[2:]), ("[router]", None)],
+)
+def test_the_words_of_nemo_1_for_targets_become_modules(targets: str, modules: tuple[str, ...] | None) -> None:
+    report = import_texts(LORA.replace("[attention_qkv]", targets), name="squad.yaml")
+    path = "training.adapters.tensors"
+    assert fields_of(report, [path]) == {path: modules}
+    assert (path in {each.field for each in report.needed}) is (modules is None)
+
+
+@pytest.mark.parametrize(
+    ("peft", "modules"),
+    [
+        ("{_target_: a.LoRA, dim: 16}", ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")),
+        ("{_target_: a.LoRA, dim: 16, target_modules: [linear_qkv]}", ("linear_qkv",)),
+        ("{_target_: a.LoRA, dim: 16, target_modules: ['*.layers.0.*.linear_qkv']}", None),
+    ],
+)
+def test_the_targets_of_megatron_bridge_become_modules(peft: str, modules: tuple[str, ...] | None) -> None:
+    report = import_texts(f"{BRIDGE}peft: {peft}\n", num_gpus=64, name="run.yaml")
+    path = "training.adapters.tensors"
+    assert fields_of(report, [path]) == {path: modules}
+    assert (path in {each.field for each in report.needed}) is (modules is None)

@@ -606,3 +606,102 @@ def test_folders_and_tokens_are_nowhere_in_a_report() -> None:
         "model.preset": "qwen2.5-7b",
         "parallelism.zero_stage": 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "modules"),
+    [
+        (
+            {**_AXOLOTL, "load_in_8bit": True, "bf16": "auto", "lora_modules_to_save": ["embed_tokens", "lm_head"]},
+            ["embed_tokens", "lm_head"],
+        ),
+        ({**_FACTORY, "quantization_bit": 8, "additional_target": "embed_tokens,lm_head"}, ["embed_tokens", "lm_head"]),
+        ({**_FACTORY, "quantization_bit": 8, "additional_target": "score"}, None),
+    ],
+)
+def test_modules_that_are_trained_whole_become_those_to_save(
+    settings: dict[str, Any], modules: list[str] | None
+) -> None:
+    report = import_texts(yaml.safe_dump(settings), num_gpus=8, name="train.yaml")
+    path = "training.adapters.modules_to_save"
+    assert fields_of(report, [path]) == {path: modules}
+    assert (path in {each.field for each in report.needed}) is (modules is None)
+
+
+_PEFT: dict[str, Any] = {
+    "alpha_pattern": {},
+    "auto_mapping": None,
+    "base_model_name_or_path": "meta-llama/Llama-3.1-8B-Instruct",
+    "bias": "none",
+    "fan_in_fan_out": False,
+    "inference_mode": True,
+    "init_lora_weights": True,
+    "layers_to_transform": None,
+    "lora_alpha": 32,
+    "lora_bias": False,
+    "lora_dropout": 0.05,
+    "modules_to_save": None,
+    "peft_type": "LORA",
+    "r": 16,
+    "rank_pattern": {},
+    "target_modules": ["v_proj", "q_proj"],
+    "task_type": "CAUSAL_LM",
+    "use_dora": False,
+    "use_rslora": False,
+}
+"""Keys and values of an adapter_config.json as PEFT 0.21.2 saves it."""
+
+
+def test_a_config_of_peft_becomes_adapters_of_its_base_model() -> None:
+    text = json.dumps({**_PEFT, "modules_to_save": ["lm_head"], "bias": "all", "use_dora": True})
+    report = import_texts(text, num_gpus=8, name="adapter_config.json")
+    expected = {
+        "model.preset": "llama-3.1-8b",
+        "training.framework": "transformers",
+        "training.adapters.rank": 16,
+        "training.adapters.tensors": ["attention.query", "attention.value"],
+        "training.adapters.modules_to_save": ["lm_head"],
+        "training.adapters.bias": "all",
+        "training.adapters.dora": True,
+        "training.adapters.save_base": False,
+    }
+    assert fields_of(report, expected) == expected
+    assert report.not_understood == []
+    assert {each.field for each in report.needed} == {"storage.preset", "training.framework"}
+
+
+@pytest.mark.parametrize(
+    ("change", "setting", "needed"),
+    [
+        ({"peft_type": "IA3"}, "peft_type", "training.adapters"),
+        ({"rank_pattern": {"q_proj": 64}}, "rank_pattern.q_proj", "training.adapters"),
+        ({"layers_to_transform": [0, 1]}, "layers_to_transform", "training.adapters"),
+        ({"base_model_name_or_path": "my/own-model"}, "base_model_name_or_path", "model.preset"),
+        ({"target_modules": ["q_proj", "lm_head"]}, "target_modules", "training.adapters.tensors"),
+        ({"task_type": "SEQ_CLS"}, "task_type", "training.framework"),
+    ],
+)
+def test_what_a_config_of_peft_says_beyond_a_scenario_is_told(
+    change: dict[str, Any], setting: str, needed: str
+) -> None:
+    report = import_texts(json.dumps({**_PEFT, **change}), num_gpus=8, name="adapter_config.json")
+    assert setting in {row.setting for row in report.not_understood}
+    assert needed in {each.field for each in report.needed}
+
+
+def test_a_config_of_peft_beside_a_trainers_file_leaves_the_framework_to_it() -> None:
+    flags = f"torchrun train.py {_FLAGS.replace('Qwen/Qwen2.5-7B', 'meta-llama/Llama-3.1-8B-Instruct')} --bf16 True"
+    report = import_texts(flags, json.dumps(_PEFT), num_gpus=8)
+    path = "training.adapters.rank"
+    assert fields_of(report, [path]) == {path: 16}
+
+
+def test_a_config_of_peft_without_a_rank_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"training\.adapters\.rank is required"):
+        import_texts(json.dumps({**_PEFT, "r": "sixteen"}), num_gpus=8, name="adapter_config.json")
+
+
+def test_a_base_in_4_bits_by_its_name_is_one_of_a_config_of_peft() -> None:
+    text = json.dumps({**_PEFT, "base_model_name_or_path": "unsloth/meta-llama-3.1-8b-instruct-unsloth-bnb-4bit"})
+    expected = {"model.preset": "llama-3.1-8b", "training.adapters.base_dtype": "nf4"}
+    assert fields_of(import_texts(text, num_gpus=8, name="adapter_config.json"), expected) == expected

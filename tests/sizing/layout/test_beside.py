@@ -151,6 +151,36 @@ def test_adapters_are_named_as_peft_names_modules(preset: str, modules: str | No
     assert report.model.num_trained_parameters == trained
 
 
+@pytest.mark.parametrize(
+    ("trainer", "preset", "modules", "tensors", "trained"),
+    [
+        ("nemo", "llama-3.1-8b", None, "linear_qkv, linear_proj, linear_fc1, linear_fc2", 35_651_584),
+        ("megatron-bridge", "llama-3.1-8b", None, "linear_qkv, linear_proj, linear_fc1, linear_fc2", 35_651_584),
+        ("nemo", "llama-3.1-8b", "all", None, 35_651_584),
+        ("nemo", "llama-3.1-8b", "mlp_fc1,mlp_fc2", None, 26_214_400),
+        ("nemo", "llama-3.1-8b", "mlp", None, 26_214_400),
+        ("megatron-bridge", "qwen3-30b-a3b", None, "linear_qkv, linear_proj", 10_223_616),
+        ("megatron", "llama-3.1-8b", None, "attention.query, attention.value", 6_815_744),
+    ],
+)
+def test_a_trainer_with_defaults_of_its_own_for_adapters_has_these(
+    trainer: str, preset: str, modules: str | None, tensors: str | None, trained: int
+) -> None:
+    """16 x (inputs + outputs) of each fused module of Megatron-Core; experts' adapters are not counted.
+
+    Of Llama-3.1-8B's 32 layers: 4096 + 6144, 4096 + 4096, 4096 + 28672 and 14336 + 4096. Of Qwen3-30B-A3B's 48: 2048 +
+    5120 and 4096 + 2048, as q_proj has 4096 outputs, k_proj and v_proj 512 each, and o_proj as many inputs.
+    """
+    adapters = {"rank": 16, "tensors": modules}
+    report = report_of({"framework": trainer, "adapters": adapters}, model={"preset": preset})
+    assert report.model.num_trained_parameters == trained
+    assumed = {each.field: each for each in report.assumptions}.get("training.adapters.tensors")
+    assert (assumed and assumed.value) == tensors
+    if assumed and trainer != "megatron":
+        assert "these are attention.query, attention.key, attention.value, attention.output" in assumed.reason
+        assert ("experts are not counted" in assumed.reason) is (preset == "qwen3-30b-a3b")
+
+
 _LLAMA = {"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 688}
 
 
@@ -171,6 +201,88 @@ def test_dora_has_a_magnitude_for_each_output(config: dict[str, Any], modules: s
     assert report.model.num_trained_parameters == trained
     of_ranks = report.layout.rank_classes
     assert sum(each.num_ranks * each.bytes_per_rank for each in of_ranks) == report.checkpoint.total_bytes
+
+
+_SMALL = {"hidden_size": 256, "num_hidden_layers": 2, "vocab_size": 4096, **_LLAMA}
+_MODELS: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", **_SMALL},
+    "tied llama": {"model_type": "llama", "tie_word_embeddings": True, **_SMALL},
+    "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True, **_SMALL},
+    "qwen3": {"model_type": "qwen3", "tie_word_embeddings": False, "head_dim": 32, **_SMALL},
+    "gpt2": {"model_type": "gpt2", "n_embd": 256, "n_layer": 2, "n_head": 8, "vocab_size": 4096},
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "beside", "trained"),
+    [
+        ("llama", {"modules_to_save": "embed_tokens,lm_head"}, 2_123_776),
+        ("tied llama", {"modules_to_save": "embed_tokens,lm_head"}, 2_123_776),
+        ("tied llama", {"modules_to_save": ["model.embed_tokens"]}, 1_075_200),
+        ("gpt2", {"modules_to_save": "wte,lm_head"}, 2_129_920),
+        ("llama", {"modules_to_save": "norm"}, 27_904),
+        ("qwen3", {"modules_to_save": "norm"}, 28_032),
+        ("llama", {"modules_to_save": "v_proj"}, 49_152),
+        ("qwen2", {"modules_to_save": "v_proj"}, 49_280),
+        ("llama", {"bias": "all"}, 26_624),
+        ("qwen2", {"bias": "all"}, 27_392),
+        ("qwen2", {"bias": "lora_only"}, 27_264),
+        ("qwen2", {"bias": "lora_only", "tensors": "q_proj,v_proj"}, 27_264),
+        ("gpt2", {"bias": "all"}, 38_656),
+        ("gpt2", {"bias": "lora_only"}, 34_304),
+    ],
+)
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_modules_and_biases_are_trained_whole_beside_adapters(
+    model: str, beside: dict[str, Any], trained: int, tensor: int
+) -> None:
+    """What PEFT 0.21.2 trains of these models with r=16, its default targets and modules_to_save or bias.
+
+    A module that is trained whole gets no adapter, and a tied head becomes a second copy.
+    """
+    blocks: dict[str, Any] = {"model": {"huggingface_config": _MODELS[model]}, "parallelism": {"tensor": tensor}}
+    report = report_of({"adapters": {"rank": 16} | beside}, **blocks)
+    assert report.model.num_trained_parameters == trained
+    of_ranks = report.layout.rank_classes
+    assert sum(each.num_ranks * each.bytes_per_rank for each in of_ranks) == report.checkpoint.total_bytes
+
+
+def test_modules_to_save_are_copies_beside_the_frozen_model_and_biases_are_its_own() -> None:
+    blocks: dict[str, Any] = {"model": {"huggingface_config": _MODELS["qwen2"]}}
+    plain, copied, biased = (
+        report_of({"adapters": {"rank": 16, "save_base": True} | beside}, **blocks).checkpoint.parts["weights"]
+        for beside in ({}, {"modules_to_save": "lm_head"}, {"bias": "all"})
+    )
+    assert copied.logical_bytes - plain.logical_bytes == 2 * 4096 * 256
+    assert biased.logical_bytes == plain.logical_bytes
+
+
+@pytest.mark.parametrize(
+    ("training", "is_told"),
+    [({"precision": "bf16-mixed"}, True), ({"precision": "bf16"}, False), ({"framework": "megatron"}, False)],
+)
+@pytest.mark.parametrize("base_dtype", [None, "nf4"])
+def test_copies_of_a_base_in_bf16_are_told_to_be_counted_in_fp32(
+    training: dict[str, Any], is_told: bool, base_dtype: str | None
+) -> None:
+    """PEFT 0.21.2 saves adapters in fp32 and such copies in bf16, of a model that was loaded in bf16."""
+    adapters = {"rank": 16, "modules_to_save": "lm_head", "base_dtype": base_dtype}
+    warnings = report_of({"framework": "transformers", "adapters": adapters} | training).warnings
+    said = any("PEFT copies them from a base in bf16 as they are" in warning for warning in warnings)
+    assert said is (is_told and base_dtype is None)
+
+
+@pytest.mark.parametrize(
+    ("adapters", "sentence"),
+    [
+        ({"modules_to_save": "score"}, r"modules_to_save must name weights of the model, got 'score': this model has"),
+        ({"modules_to_save": "q_proj,v_proj"}, "tensors must leave matrices that are not trained whole"),
+        ({"bias": "some"}, "bias must be one of 'none', 'all' or 'lora_only'"),
+    ],
+)
+def test_what_cannot_be_trained_beside_adapters_is_refused(adapters: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        report_of({"adapters": {"rank": 16} | adapters})
 
 
 @pytest.mark.parametrize(("matrix", "cut"), [("attention.query", (512, 4096)), ("ffn.down", (4096, 1376))])

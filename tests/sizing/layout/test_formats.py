@@ -260,7 +260,9 @@ def test_trainers_write_small_files_beside_and_one_of_each_rank(
     }
     scenario = scenario_from(document)
     size, of_ranks = answer(scenario).checkpoint, [row.file for row in manifest_of(scenario)]
-    assert {row.file for row in every_file_of(scenario)} == {*of_ranks, *small}
+    rows = {row.file: row.bytes for row in every_file_of(scenario)}
+    assert rows.keys() == {*of_ranks, *small}
+    assert {name: rows[name] for name in small} == small
     assert size.num_files == len(of_ranks) + len(small)
     counted = {name: num_bytes for name, num_bytes in size.small_state_bytes.items() if "." in name}
     assert sum(counted.values()) == sum(small.values())
@@ -477,7 +479,9 @@ def test_small_files_stand_beside_those_of_the_ranks_as_in_a_real_folder(
         "parallelism": parallelism,
         "checkpoint": checkpoint,
     }
-    files = {row.file for row in every_file_of(scenario_from(document))}
+    sizes = {row.file: row.bytes for row in every_file_of(scenario_from(document))}
+    files, counted = sizes.keys(), answer(document).checkpoint.small_state_bytes
+    assert sum(sizes[name] for name in files if name.endswith(".metadata")) == counted.get(".metadata", 0)
     assert files - {row.file for row in manifest_of(scenario_from(document))} == small
     assert len(files) == answer(document).checkpoint.num_files
 

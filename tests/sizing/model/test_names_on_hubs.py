@@ -1,0 +1,44 @@
+"""Models of the catalog by the names that hubs have for models of the same shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.model.catalog import catalog, model_named, preset_of_name
+from sizing.model.model import Model, resolve
+
+
+@pytest.mark.parametrize(
+    ("typed", "preset"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("google/gemma-3-12b-it", "gemma-3-12b"),
+        ("Qwen/Qwen2.5-72B-Instruct", "qwen2.5-72b"),
+        ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
+        ("Qwen/Qwen3-8B-Base", "qwen3-8b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"),
+    ],
+)
+def test_a_name_on_a_hub_is_answered_as_the_model_of_its_shapes_and_says_so(typed: str, preset: str) -> None:
+    resolved, own = resolve(Model(preset=typed)), resolve(Model(preset=preset))
+    assert (resolved.name, resolved.inventory) == (own.name, own.inventory)
+    said = f"{typed} is answered as {preset}, whose tensors have the same shapes"
+    assert resolved.warnings == (said, *own.warnings)
+
+
+def test_another_spelling_of_a_name_needs_no_word() -> None:
+    assert resolve(Model(preset="meta-llama/Llama_3.1 8B")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "typed", ["Qwen/Qwen2.5-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct", "org/", "-it", "a" * 100]
+)
+def test_a_name_of_other_shapes_is_refused(typed: str) -> None:
+    with pytest.raises(InvalidInput, match="must be a name of the catalog"):
+        model_named(typed)
+
+
+def test_no_name_of_the_catalog_leads_to_another_model() -> None:
+    assert [name for name in catalog() if preset_of_name(name) != name] == []
