@@ -50,7 +50,7 @@ class LayoutsPart(StrictModel):
 class LayoutsWork:
     """A layout search as chunks of candidates. What is tried of the best of all candidates alone is left to the merge.
 
-    Raises InvalidInput where a field is missing for the search, or there are more than 5,000 candidates.
+    Raises InvalidInput where a field is missing for the search, or there are more than 20,000 candidates.
     """
 
     part = LayoutsPart
