@@ -15,7 +15,6 @@ from sizing.run.evaluation import RunFigures
 from sizing.run.failure_process import FailureProcess, Shares
 from sizing.run.levels import Level
 from sizing.run.monte_carlo import SimulatedRuns, simulate, simulate_groups
-from sizing.run.proportion import ProbabilityInterval, proportion_interval
 from sizing.storage.transfer import Floats
 from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
@@ -27,6 +26,8 @@ RUNS_PER_BLOCK = 8192
 of 65,536 runs 0.46 us."""
 NUM_BINS = 12
 """Rows of a table that show the shape of 10,000 runs."""
+CONFIDENCE = 0.95
+"""How often intervals of probabilities hold them, as is usual."""
 
 
 class SimulationRequest(StrictModel):
@@ -50,6 +51,33 @@ class Bin(StrictModel):
     from_fraction: float = Field(description="Goodput at the lower edge, as a fraction; included.")
     to_fraction: float = Field(description="Goodput at the upper edge, as a fraction; included in the last bin only.")
     num_runs: int = Field(description="Simulated runs whose goodput lies between the edges.")
+
+
+class ProbabilityInterval(StrictModel):
+    """Ends between which a probability lies in at least 95 of 100 cases, as far as the chance of the trials goes."""
+
+    low: float = Field(description="Lower end of the 95 % interval, as a fraction.")
+    high: float = Field(description="Upper end of the 95 % interval, as a fraction.")
+
+
+def proportion_interval(num_met: int, num_trials: int) -> ProbabilityInterval:
+    """Exact 95 % interval of a probability, of which k of n trials are met.
+
+    I(k, n - k + 1; low) = 0.025 and I(k + 1, n - k; high) = 0.975, where I(a, b; p) is the regularized incomplete beta
+    function; the lower end is 0 where k is 0, the upper end 1 where k is n.
+    Source: Clopper and Pearson 1934, Biometrika 26(4), pages 404 to 413. Assumes independent trials. It covers the
+    probability at least as often as it says, however small that is.
+
+    >>> round(proportion_interval(0, 10).high, 4)  # 1 - 0.025^(1 / 10)
+    0.3085
+    """
+    from scipy.special import betaincinv  # noqa: PLC0415 - only odds need it
+
+    beyond, missed = (1 - CONFIDENCE) / 2, num_trials - num_met
+    return ProbabilityInterval(
+        low=float(betaincinv(num_met, missed + 1, beyond)) if num_met else 0.0,
+        high=float(betaincinv(num_met + 1, missed, 1 - beyond)) if missed else 1.0,
+    )
 
 
 class GoodputTargetOdds(StrictModel):

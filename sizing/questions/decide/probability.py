@@ -11,7 +11,7 @@ from sizing.questions.decide.draws import Draws, DrawsPart, OfferCounts, compute
 from sizing.questions.decide.report import DrawnInput, GoodputOdds, Odds, OfferOdds, Spread, TargetOdds
 from sizing.questions.decide.settings import OfferAnswer
 from sizing.questions.decide.tally import FigureCounts
-from sizing.run.proportion import ProbabilityInterval, proportion_interval
+from sizing.run.simulation import ProbabilityInterval, proportion_interval
 from sizing.storage.transfer import Floats
 
 _QUANTILES = (0.05, 0.5, 0.95)

@@ -9,8 +9,8 @@ from pydantic import Field, JsonValue
 from sizing.provenance import Origin, Provenance
 from sizing.questions.decide.offers import Grows, RefusedOffer
 from sizing.report import SizingReport
-from sizing.run.proportion import ProbabilityInterval
 from sizing.run.retention import CapacityAt
+from sizing.run.simulation import ProbabilityInterval
 from sizing.run.targets import TargetCheck
 from sizing.strict_model import StrictModel
 

@@ -9,10 +9,10 @@ from sizing.report import answer
 from sizing.run.evaluation import evaluate
 from sizing.run.levels import Level
 from sizing.run.monte_carlo import simulate
-from sizing.run.proportion import proportion_interval
 from sizing.run.simulation import (
     SimulationReport,
     SimulationRequest,
+    proportion_interval,
     simulation_report,
     with_whole_multiples,
 )
