@@ -15,6 +15,7 @@ from sizing.run.evaluation import RunFigures
 from sizing.run.failure_process import FailureProcess, Shares
 from sizing.run.levels import Level
 from sizing.run.monte_carlo import SimulatedRuns, simulate, simulate_groups
+from sizing.storage.transfer import Floats
 from sizing.strict_model import StrictModel
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
@@ -25,6 +26,8 @@ RUNS_PER_BLOCK = 8192
 of 65,536 runs 0.46 us."""
 NUM_BINS = 12
 """Rows of a table that show the shape of 10,000 runs."""
+CONFIDENCE = 0.95
+"""How often intervals of probabilities hold them, as is usual."""
 
 
 class SimulationRequest(StrictModel):
@@ -48,6 +51,60 @@ class Bin(StrictModel):
     from_fraction: float = Field(description="Goodput at the lower edge, as a fraction; included.")
     to_fraction: float = Field(description="Goodput at the upper edge, as a fraction; included in the last bin only.")
     num_runs: int = Field(description="Simulated runs whose goodput lies between the edges.")
+
+
+class ProbabilityInterval(StrictModel):
+    """Ends between which a probability lies in at least 95 of 100 cases, as far as the chance of the trials goes."""
+
+    low: float = Field(description="Lower end of the 95 % interval, as a fraction.")
+    high: float = Field(description="Upper end of the 95 % interval, as a fraction.")
+
+
+def proportion_interval(num_met: int, num_trials: int) -> ProbabilityInterval:
+    """Exact 95 % interval of a probability, of which k of n trials are met.
+
+    I(k, n - k + 1; low) = 0.025 and I(k + 1, n - k; high) = 0.975, where I(a, b; p) is the regularized incomplete beta
+    function; the lower end is 0 where k is 0, the upper end 1 where k is n.
+    Source: Clopper and Pearson 1934, Biometrika 26(4), pages 404 to 413. Assumes independent trials. It covers the
+    probability at least as often as it says, however small that is.
+
+    >>> round(proportion_interval(0, 10).high, 4)  # 1 - 0.025^(1 / 10)
+    0.3085
+    """
+    from scipy.special import betaincinv  # noqa: PLC0415 - only odds need it
+
+    beyond, missed = (1 - CONFIDENCE) / 2, num_trials - num_met
+    return ProbabilityInterval(
+        low=float(betaincinv(num_met, missed + 1, beyond)) if num_met else 0.0,
+        high=float(betaincinv(num_met + 1, missed, 1 - beyond)) if missed else 1.0,
+    )
+
+
+class GoodputTargetOdds(StrictModel):
+    """How often luck lets a run meet the target of its goodput."""
+
+    min_goodput_fraction: float = Field(
+        description="The scenario's targets.min_goodput_fraction, as a fraction of the time."
+    )
+    num_met: int = Field(description="Simulated runs whose goodput is at least that.")
+    met_probability: float = Field(
+        description="Probability that a run of run_seconds meets it, as a fraction of the runs; at most that where "
+        "leaves_out_restore."
+    )
+    met_interval: ProbabilityInterval = Field(
+        description="Exact 95 % interval of that probability, for the chance of the simulated runs alone."
+    )
+
+    @classmethod
+    def of(cls, min_goodput_fraction: float, run_goodput_fractions: Floats) -> GoodputTargetOdds:
+        """Count the runs that meet the target, and say how far chance may have moved their share."""
+        num_runs, num_met = len(run_goodput_fractions), int(np.sum(run_goodput_fractions >= min_goodput_fraction))
+        return cls(
+            min_goodput_fraction=min_goodput_fraction,
+            num_met=num_met,
+            met_probability=num_met / num_runs,
+            met_interval=proportion_interval(num_met, num_runs),
+        )
 
 
 class SimulationReport(StrictModel):
@@ -86,6 +143,9 @@ class SimulationReport(StrictModel):
         description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
     )
     histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
+    goodput_target: GoodputTargetOdds | None = Field(
+        None, description="Odds of the target of goodput. Null where the scenario has none."
+    )
     leaves_out_restore: bool = Field(
         False,
         description="Whether recoveries go without the time of a restore, which is not known: goodput is at most that.",
@@ -110,6 +170,7 @@ def report_runs(run: RunFigures, request: SimulationRequest, runs: SimulatedRuns
     formula = float(process.goodput_fraction)
     low, median, high = np.quantile(runs.run_goodput_fractions, (0.05, 0.5, 0.95))
     error = runs.standard_error_fraction
+    wanted = next((each.wanted for each in run.report.targets if each.target == "min_goodput_fraction"), None)
     counts, edges = np.histogram(runs.run_goodput_fractions, bins=NUM_BINS)
     return SimulationReport(
         num_runs=request.num_runs,
@@ -132,6 +193,7 @@ def report_runs(run: RunFigures, request: SimulationRequest, runs: SimulatedRuns
             Bin(from_fraction=float(start), to_fraction=float(end), num_runs=int(count))
             for start, end, count in zip(edges, edges[1:], counts, strict=False)
         ],
+        goodput_target=None if wanted is None else GoodputTargetOdds.of(wanted, runs.run_goodput_fractions),
         leaves_out_restore=run.report.interval.leaves_out_restore,
         notes=list(_notes(run)),
     )

@@ -22,7 +22,9 @@ from executors.dask import DaskWorkers
 from executors.window import ChunkLimits
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, NotInstalled
 from sizing.questions.chunks import compute_what_is_missing, ignore_progress
-from sizing.questions.registry import SWEEP
+from sizing.questions.layouts import answer as layouts
+from sizing.questions.layouts.request import REFERENCE_SEARCH
+from sizing.questions.registry import LAYOUTS, SWEEP
 from sizing.questions.sweep import axes
 from sizing.questions.sweep.request import REFERENCE_SWEEP
 from tests.executors.toy_work import Mischief, Sum, ToyWork
@@ -84,6 +86,16 @@ def test_a_sweep_by_dask_is_that_of_one_process_to_the_bit(address: str, monkeyp
     request = SWEEP.question.request.model_validate(REFERENCE_SWEEP)
     alone = SWEEP.question.answer_request(request).report
     together = SWEEP.question.answer_request(request, ignore_progress, DaskWorkers(address).compute).report
+    assert together.model_dump_json() == alone.model_dump_json()
+
+
+def test_a_layout_search_by_dask_is_that_of_one_process_to_the_bit(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "_CANDIDATES_PER_CHUNK", 20)
+    request = LAYOUTS.question.request.model_validate(REFERENCE_SEARCH | {"objective": "step-time"})
+    alone = LAYOUTS.question.answer_request(request).report
+    together = LAYOUTS.question.answer_request(request, ignore_progress, DaskWorkers(address).compute).report
     assert together.model_dump_json() == alone.model_dump_json()
 
 

@@ -11,6 +11,7 @@ from sizing.questions.decide.draws import Draws, DrawsPart, OfferCounts, compute
 from sizing.questions.decide.report import DrawnInput, GoodputOdds, Odds, OfferOdds, Spread, TargetOdds
 from sizing.questions.decide.settings import OfferAnswer
 from sizing.questions.decide.tally import FigureCounts
+from sizing.run.simulation import ProbabilityInterval, proportion_interval
 from sizing.storage.transfer import Floats
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -37,15 +38,24 @@ def _report_offer(answer: OfferAnswer, counts: OfferCounts, counted: DrawsPart) 
     def probability(num: int | None) -> float | None:
         return None if num is None else num / counted.num_draws
 
-    num_best = counts.num_best_by_total if counted.is_priced else counts.num_best_by_lost
+    def interval(num: int | None) -> ProbabilityInterval | None:
+        return None if num is None else proportion_interval(num, counted.num_draws)
+
+    num_best = (
+        (counts.num_best_by_total if counted.is_priced else counts.num_best_by_lost) if answer.workloads else None
+    )
+    num_cheapest = counts.num_cheapest if counts.num_priced else None
     return OfferOdds(
         name=answer.offer.name,
         enough_probability=probability(counts.num_enough),
-        cheapest_probability=probability(counts.num_cheapest) if counts.num_priced else None,
-        best_probability=probability(num_best) if answer.workloads else None,
+        enough_interval=interval(counts.num_enough),
+        cheapest_probability=probability(num_cheapest),
+        cheapest_interval=interval(num_cheapest),
+        best_probability=probability(num_best),
+        best_interval=interval(num_best),
         total=_report_spread(counts.total),
         targets=[
-            TargetOdds(workload=workload, target=target, met_probability=probability(num))
+            TargetOdds(workload=workload, target=target, met_probability=probability(num), met_interval=interval(num))
             for workload, by_target in counts.num_met.items()
             for target, num in by_target.items()
         ],

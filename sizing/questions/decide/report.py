@@ -10,6 +10,7 @@ from sizing.provenance import Origin, Provenance
 from sizing.questions.decide.offers import Grows, RefusedOffer
 from sizing.report import SizingReport
 from sizing.run.retention import CapacityAt
+from sizing.run.simulation import ProbabilityInterval
 from sizing.run.targets import TargetCheck
 from sizing.strict_model import StrictModel
 
@@ -30,6 +31,9 @@ class TargetOdds(StrictModel):
     met_probability: float | None = Field(
         description="Probability that it is met, as a fraction of the draws. Null when that is not known in some."
     )
+    met_interval: ProbabilityInterval | None = Field(
+        None, description="Exact 95 % interval of met_probability, for the chance of the draws alone. Null with it."
+    )
 
 
 class GoodputOdds(StrictModel):
@@ -49,12 +53,22 @@ class OfferOdds(StrictModel):
         description="Probability that it meets every target of every workload, and holds what they keep. "
         "Null when that is not known in some draws."
     )
+    enough_interval: ProbabilityInterval | None = Field(
+        None, description="Exact 95 % interval of enough_probability, for the chance of the draws alone. Null with it."
+    )
     cheapest_probability: float | None = Field(
         description="Probability that its total is the least of all offers, enough or not. Null when unknown."
+    )
+    cheapest_interval: ProbabilityInterval | None = Field(
+        None,
+        description="Exact 95 % interval of cheapest_probability, for the chance of the draws alone. Null with it.",
     )
     best_probability: float | None = Field(
         description="Probability that it is enough, and the cheapest of those that are: by total, or by lost "
         "GPU-hours where nothing is priced. Null when it has no answer."
+    )
+    best_interval: ProbabilityInterval | None = Field(
+        None, description="Exact 95 % interval of best_probability, for the chance of the draws alone. Null with it."
     )
     total: Spread | None = Field(
         description="Spread of the cost over the horizon, in the currency of the decision. Null when unknown."

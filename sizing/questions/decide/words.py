@@ -482,7 +482,10 @@ def _write_probability_verdicts(report: DecisionReport) -> Iterator[str]:
     first = odds.offers[0]
     if first.best_probability is not None:
         draws = f"{odds.num_draws:,} draws"
-        yield f"In {percent_text(first.best_probability)} of {draws} it is enough and costs least of those that are."
+        ends = first.best_interval
+        interval = f" (95 % interval {percent_text(ends.low)} to {percent_text(ends.high)})" if ends else ""
+        share = percent_text(first.best_probability)
+        yield f"In {share} of {draws}{interval} it is enough and costs least of those that are."
     if first.total is not None:
         half, high = (money_text(amount, report.currency) for amount in (first.total.p50, first.total.p95))
         yield f"Half of the draws cost over {half}, one of twenty over {high}."

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
-from sizing.questions.chunks import Progress, ignore_progress
+from sizing.questions.chunks import ItemRange, Progress, cut, ignore_progress
 from sizing.questions.headroom import MAX_HEADROOM_FRACTION
-from sizing.questions.layouts.memory_savings import offload_least, offload_text, recompute_fewest_layers
+from sizing.questions.layouts.memory_savings import (
+    offload_least,
+    offload_text,
+    recompute_fewest_layers,
+    wants_fewest_recomputed_layers,
+)
 from sizing.questions.layouts.objectives import OF_MEMORY_AND_TIME, make_sort_key
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemory, NearlyFitting
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
-from sizing.questions.layouts.search import Search, SizedCandidate, Tally
+from sizing.questions.layouts.search import Judgement, Search, SizedCandidate, Tally
+from sizing.strict_model import StrictModel
 from sizing.training.activations import uncounted_activations
 from sizing.training.memory_search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
@@ -26,57 +34,108 @@ MEASURED_CONTEXT_TOKENS = 4096
 B200, 2 in Megatron-Bridge's of 405B on H100."""
 MEASURED_CONTEXT_NODES = 2
 """Nodes over which the context ranks of Megatron-Bridge's runs lie, beside tensor 8."""
+_CANDIDATES_PER_CHUNK = 500
+"""1 to 3 s of one core, at 2 to 6 ms each."""
+_REPORTED_CANDIDATES_PER_CHUNK = 100
+"""Candidates of a chunk that asks the storage about each layout that fits, some 20 ms each: 2 s of one core."""
 
 
-def answer_layouts(request: LayoutsRequest, progress: Progress = ignore_progress) -> LayoutsReport:
-    """Answer a LayoutsRequest.
+class LayoutsPart(StrictModel):
+    """What the candidates of a chunk need, and the layouts among them where all that fit must be reported."""
 
-    Raises InvalidInput where a field is missing for the search, or there are more than 5,000 candidates.
+    judgements: list[Judgement] = Field(description="What each candidate of the chunk needs, in their order.")
+    layouts: list[FoundLayout] = Field(description="Those that fit, in their order, where the storage decides.")
+
+
+class LayoutsWork:
+    """A layout search as chunks of candidates. What is tried of the best of all candidates alone is left to the merge.
+
+    Raises InvalidInput where a field is missing for the search, or there are more than 20,000 candidates.
     """
-    try:
-        search = Search(request)
-    except InvalidInput as error:
-        raise error.within("scenario") from None
-    candidates = search.list_candidates()
-    tally = Tally()
-    for done, candidate in enumerate(candidates, start=1):
-        search.judge(candidate, tally)
-        progress(done / len(candidates))
-    variants = list(search.list_variants(tally))
-    for candidate in variants:
-        search.judge(candidate, tally)
-    recompute_fewest_layers(request, search, tally)
-    num_held = len(tally.fitting)
-    offload_least(request, search, tally)
-    layouts = _choose_best(request, search, tally)
-    has_time = search.objective in OBJECTIVES_OF_TIME
-    near = find_nearly_fitting(tally.fitting, tally.tight, room_bytes=search.room_bytes) if has_time else ()
-    return LayoutsReport(
-        objective=search.objective,
-        num_gpus=search.num_gpus,
-        num_nodes=-(-search.num_gpus // search.question.node.spec.gpus_per_node),
-        node=search.question.node.name,
-        gpu_memory_bytes=search.gpu_memory_bytes,
-        room_bytes=search.room_bytes,
-        num_candidates=len(candidates) + len(variants) + len(tally.fitting) - num_held,
-        num_refused=tally.num_refused,
-        num_too_large=tally.num_too_large,
-        num_fitting=len(tally.fitting),
-        layouts=layouts,
-        min_memory=tally.lowest,
-        nearly_fitting=list(near),
-        warnings=[*_warn_of_unknown_goodput(search, layouts), *_warnings(search, tally)],
-    )
+
+    part = LayoutsPart
+
+    def __init__(self, request: LayoutsRequest) -> None:
+        try:
+            self._search = Search(request)
+        except InvalidInput as error:
+            raise error.within("scenario") from None
+        self._request = request
+        self._candidates = self._search.list_candidates()
+        self._reports_all = self._search.objective not in (
+            *OF_MEMORY_AND_TIME,
+            "goodput",
+        ) and not wants_fewest_recomputed_layers(request, self._search)
+        max_items = _REPORTED_CANDIDATES_PER_CHUNK if self._reports_all else _CANDIDATES_PER_CHUNK
+        self.chunks = cut([0, len(self._candidates)], max_items=max_items) or [ItemRange(0, 0)]
+
+    def compute(self, items: ItemRange, progress: Progress = ignore_progress) -> LayoutsPart:
+        """Judge the candidates of a range, and ask the storage about those that fit where it decides."""
+        part, tally = LayoutsPart(judgements=[], layouts=[]), Tally()
+        for done, candidate in enumerate(self._candidates[slice(*items)], start=1):
+            part.judgements.append(self._search.judge(candidate))
+            if self._reports_all and (fitting := self._search.count(candidate, part.judgements[-1], tally)):
+                part.layouts.append(self._search.report_layout(fitting))
+            progress(done / (items.stop - items.start))
+        return part
+
+    def merge(self, parts: Iterable[LayoutsPart]) -> LayoutsReport:
+        """Report the best of all candidates, once what the best leave room for is tried too."""
+        request, search, tally = self._request, self._search, Tally()
+        judgements: list[Judgement] = []
+        reported: list[FoundLayout] = []
+        for part in parts:
+            judgements += part.judgements
+            reported += part.layouts
+        for candidate, judgement in zip(self._candidates, judgements, strict=True):
+            search.count(candidate, judgement, tally)
+        variants = list(search.list_variants(tally))
+        for candidate in variants:
+            search.count(candidate, search.judge(candidate), tally)
+        recompute_fewest_layers(request, search, tally)
+        num_held = len(tally.fitting)
+        offload_least(request, search, tally)
+        layouts = _choose_best(request, search, tally, reported)
+        has_time = search.objective in OBJECTIVES_OF_TIME
+        near = find_nearly_fitting(tally.fitting, tally.tight, room_bytes=search.room_bytes) if has_time else ()
+        return LayoutsReport(
+            objective=search.objective,
+            num_gpus=search.num_gpus,
+            num_nodes=-(-search.num_gpus // search.question.node.spec.gpus_per_node),
+            node=search.question.node.name,
+            gpu_memory_bytes=search.gpu_memory_bytes,
+            room_bytes=search.room_bytes,
+            num_candidates=len(self._candidates) + len(variants) + len(tally.fitting) - num_held,
+            num_refused=tally.num_refused,
+            num_too_large=tally.num_too_large,
+            num_fitting=len(tally.fitting),
+            layouts=layouts,
+            min_memory=tally.lowest,
+            nearly_fitting=list(near),
+            warnings=[*_warn_of_unknown_goodput(search, layouts), *_warnings(search, tally)],
+        )
 
 
-def _choose_best(request: LayoutsRequest, search: Search, tally: Tally) -> list[FoundLayout]:
-    """Choose the best by the objective. Where the storage does not decide, only those that are shown ask it."""
+def answer_layouts(request: LayoutsRequest) -> LayoutsReport:
+    """Answer a LayoutsRequest in this process. Raises InvalidInput as `LayoutsWork`."""
+    work = LayoutsWork(request)
+    return work.merge(map(work.compute, work.chunks))
+
+
+def _choose_best(
+    request: LayoutsRequest, search: Search, tally: Tally, reported: Sequence[FoundLayout]
+) -> list[FoundLayout]:
+    """Choose the best by the objective. Where the storage does not decide, only those that are shown ask it.
+
+    `reported`: layouts of the first that fit, whose storage has been asked.
+    """
     order = make_sort_key(search.objective, shards_over_data=search.shards_over_data)
     if search.objective in OF_MEMORY_AND_TIME:
         return [search.report_layout(each) for each in sorted(tally.fitting, key=order)[: request.max_layouts]]
     if search.objective == "goodput":
         return find_max_goodput(search, tally.fitting, num=request.max_layouts)
-    return sorted(map(search.report_layout, tally.fitting), key=order)[: request.max_layouts]
+    further = map(search.report_layout, tally.fitting[len(reported) :])
+    return sorted([*reported, *further], key=order)[: request.max_layouts]
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:

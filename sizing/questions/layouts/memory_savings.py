@@ -29,7 +29,7 @@ def recompute_fewest_layers(request: LayoutsRequest, search: Search, tally: Tall
     A layout cannot take less time than with nothing computed again, which the search has tried: those come first for
     which that is least, and no more follow when it exceeds the last time that is shown.
     """
-    if not _is_wanted(request, search):
+    if not wants_fewest_recomputed_layers(request, search):
         return
     floors = _find_floors(tally)
     times = sorted(each.step_seconds or math.inf for each in tally.fitting)
@@ -45,7 +45,8 @@ def recompute_fewest_layers(request: LayoutsRequest, search: Search, tally: Tall
     tally.fitting = [refined.get(id(each), each) for each in tally.fitting]
 
 
-def _is_wanted(request: LayoutsRequest, search: Search) -> bool:
+def wants_fewest_recomputed_layers(request: LayoutsRequest, search: Search) -> bool:
+    """Whether layouts that compute whole chunks again are replaced by what computes fewer layers again."""
     if request.partial_recomputation is not None:
         is_wanted = request.partial_recomputation
     else:

@@ -6,7 +6,7 @@ from typing import get_args
 
 from sizing.layout.degrees import SEARCHED_DEGREES
 from sizing.questions.headroom import HEADROOM
-from sizing.questions.layouts.answer import answer_layouts
+from sizing.questions.layouts.answer import LayoutsWork
 from sizing.questions.layouts.charts import layouts_chart
 from sizing.questions.layouts.report import LayoutsReport
 from sizing.questions.layouts.request import REFERENCE_SEARCH, LayoutsRequest, Objective
@@ -31,7 +31,7 @@ QUESTION = Question[LayoutsRequest, LayoutsReport](
         "storage needs.",
         example="405B on 16,384 GPUs",
     ),
-    answer=answer_layouts,
+    work=LayoutsWork,
     summary=layouts_summary,
     charts=lambda report: [layouts_chart(report)] if report.layouts else [],
     command_line=ScenarioFlags(may_be_request=True),

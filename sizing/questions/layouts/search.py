@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import Field
+
 from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
@@ -32,14 +34,16 @@ from sizing.sized_layout import on_measured_link, size_layout, with_rate_of_link
 from sizing.state import Training
 from sizing.state.offload import Offload
 from sizing.state.training import Recomputation, Schedule
+from sizing.strict_model import StrictModel
 from sizing.training import GpuMemory
 from sizing.training.execution import DEFAULT_RECOMPUTE_MODULES, recompute_modules_of
 from sizing.training.memory_search import RECOMPUTATIONS, MemoryQuestion
 from sizing.training.schedules import SCHEDULES, default_schedule
 from sizing.units import counted_text
 
-MAX_CANDIDATES = 5_000
-"""Max candidates, of some milliseconds each: the search ends within the half minute that a service gives a question."""
+MAX_CANDIDATES = 20_000
+"""Max candidates: about a minute of one core at 3 ms each, and 0.3 GB. DeepSeek-V3 on 491,520 GPUs has 13,214 with
+seventeen context degrees."""
 
 MAX_VARIED = 24
 """The best candidates by the time of a step: those that other microbatches and virtual stages are tried of."""
@@ -160,6 +164,15 @@ class Tally:
             )
 
 
+class Judgement(StrictModel):
+    """What a candidate needs, or why the scenario does not allow it."""
+
+    memories: list[GpuMemory] = Field(
+        description="Memory of a GPU with one recomputation after another, until one fits. Empty where refused."
+    )
+    refusal: str = Field("", description="Why the scenario does not allow the candidate.")
+
+
 class Search:
     """Search over the candidates of a request, and what each of them needs.
 
@@ -226,7 +239,7 @@ class Search:
     def list_candidates(self) -> list[Candidate]:
         """List degrees that multiply to the GPUs, with the smallest microbatch and number of virtual stages to try.
 
-        Raises InvalidInput where there are more than 5,000, or none with the degrees that are kept.
+        Raises InvalidInput where there are more than 20,000, or none with the degrees that are kept.
         """
         cuts = self.degrees.combinations()
         first, divided = self._micro_batches[0], True if self._divides_optimizer else None
@@ -287,39 +300,53 @@ class Search:
                 both = {"embedding_counts_as_layer": True, "loss_counts_as_layer": True}
                 yield {"virtual_pipeline": virtual} | both
 
-    def judge(self, candidate: Candidate, tally: Tally) -> None:
-        """Judge whether a candidate fits, and put it in the tally."""
+    def judge(self, candidate: Candidate) -> Judgement:
+        """Judge whether a candidate is allowed, and what it needs."""
         try:
-            parallelism = self.degrees.fitting(candidate.degrees)
-            changed: dict[str, Any] = {"micro_batch_size": candidate.micro_batch_size}
-            if candidate.distributed_optimizer is not None and max(parallelism.replicas) > 1:
-                changed["distributed_optimizer"] = candidate.distributed_optimizer
-            training = self.scenario.training.model_copy(update=changed)
+            parallelism, training = self._complete(candidate)
             tried = self.question.try_each(
                 parallelism,
                 room_bytes=self.room_bytes,
                 recomputations=_list_recomputations(self.scenario),
                 training=training,
             )
-            *tight, last = [self._size(candidate, parallelism, training, memory) for memory in tried]
-            tally.tight += tight
-            if last.gpu_bytes > self.room_bytes:
-                tally.tight.append(last)
-                tally.num_too_large += 1
-            else:
-                tally.fitting.append(last)
-            tally.weigh(parallelism, last.memory)
+            return Judgement(memories=list(tried))
         except InvalidInput as error:
-            tally.refuse(str(error))
+            return Judgement(memories=[], refusal=str(error))
 
-    def _size(
-        self, candidate: Candidate, parallelism: Parallelism, training: Training, memory: GpuMemory
-    ) -> SizedCandidate:
-        recomputed = training.model_copy(update={"recomputation": memory.recomputation or training.recomputation})
-        group = self.question.sharding(parallelism).shard_group
-        return SizedCandidate(
-            candidate, parallelism, recomputed, memory, model_parallel_gpus(parallelism, shard_group=group)
-        )
+    def count(self, candidate: Candidate, judgement: Judgement, tally: Tally) -> SizedCandidate | None:
+        """Put a candidate in the tally; return it where it fits."""
+        if not judgement.memories:
+            tally.refuse(judgement.refusal)
+            return None
+        parallelism, training = self._complete(candidate)
+        gpus = model_parallel_gpus(parallelism, shard_group=self.question.sharding(parallelism).shard_group)
+        tried = [
+            SizedCandidate(
+                candidate,
+                parallelism,
+                training.model_copy(update={"recomputation": memory.recomputation or training.recomputation}),
+                memory,
+                gpus,
+            )
+            for memory in judgement.memories
+        ]
+        tally.weigh(parallelism, judgement.memories[-1])
+        fits = tried[-1].gpu_bytes <= self.room_bytes
+        tally.tight += tried[:-1] if fits else tried
+        if not fits:
+            tally.num_too_large += 1
+            return None
+        tally.fitting.append(tried[-1])
+        return tried[-1]
+
+    def _complete(self, candidate: Candidate) -> tuple[Parallelism, Training]:
+        """Complete the degrees and the training of a candidate. Raises InvalidInput where the scenario refuses them."""
+        parallelism = self.degrees.fitting(candidate.degrees)
+        changed: dict[str, Any] = {"micro_batch_size": candidate.micro_batch_size}
+        if candidate.distributed_optimizer is not None and max(parallelism.replicas) > 1:
+            changed["distributed_optimizer"] = candidate.distributed_optimizer
+        return parallelism, self.scenario.training.model_copy(update=changed)
 
     def report_layout(self, sized_candidate: SizedCandidate) -> FoundLayout:
         """Report the figures that `answer` gives, without its guesses, each of which has layouts of its own."""

@@ -31,11 +31,15 @@ def _goodput_grid(report: SimulationReport) -> Grid:
     away = f"differs by {abs(report.difference_in_standard_errors):.1f} standard errors"
     low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
     most = "at most " if report.leaves_out_restore else ""
-    rows = (
+    rows: tuple[tuple[str, str, str], ...] = (
         ("goodput, simulated", f"{most}{_percent(report.goodput_fraction)}", error),
         ("goodput, formula", f"{most}{_percent(report.formula_goodput_fraction)}", away),
         ("median run", f"{most}{_percent(report.p50_goodput_fraction)}", f"90 % of the runs between {low} and {high}"),
     )
+    if target := report.goodput_target:
+        ends = f"95 % interval {_percent(target.met_interval.low)} to {_percent(target.met_interval.high)}"
+        met = f"runs at {percent_text(target.min_goodput_fraction)} or more"
+        rows = (*rows, (met, f"{most}{_percent(target.met_probability)}", ends))
     return Grid("Goodput", (), rows)
 
 

@@ -77,7 +77,7 @@ def test_odds_say_how_sure_the_decision_is(folder: Path) -> None:
     found = decide_verb("--odds", "5000", "--guesses", cwd=folder)
     assert found.returncode == 0, found.stderr
     for text in (
-        "5,000 draws it is enough and costs least",
+        "of 5,000 draws (95 % interval ",
         "Worth measuring next: price of a GPU-hour",
         "Odds of each",
     ):

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from sizing.errors import InvalidInput
 from sizing.questions.decide.probability import variance_shares
 from sizing.questions.decide.report import DecisionReport, Odds, OfferOdds
+from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import calibrate
-from sizing.units import SECONDS_PER_YEAR
+from sizing.units import SECONDS_PER_YEAR, percent_text
 from tests.sizing.storage.calibration.simulation import result
 
 RUN: dict[str, Any] = {
@@ -127,6 +129,29 @@ def test_probabilities_are_those_of_answers_one_by_one() -> None:
     assert (
         sum(0.05 < (probability or 0) < 0.95 for probability in said.values()) >= 5
     )  # most are no foregone conclusion
+
+
+def test_each_probability_has_the_interval_that_the_chance_of_its_draws_leaves() -> None:
+    asked = question(offer("flash"), offer("slow"), odds={"ranges": UNCERTAIN, "num_draws": 2_000}, targets=TARGETS)
+    report = DECIDE.answer(asked)
+    odds = odds_of(report)
+    num_open = 0
+    for each in odds.offers:
+        pairs = [(target.met_probability, target.met_interval) for target in each.targets]
+        pairs += [(each.enough_probability, each.enough_interval), (each.best_probability, each.best_interval)]
+        pairs.append((each.cheapest_probability, each.cheapest_interval))
+        for probability, interval in pairs:
+            assert probability is not None
+            assert interval is not None
+            exact = binomtest(round(2_000 * probability), 2_000).proportion_ci(0.95, method="exact")
+            assert (interval.low, interval.high) == pytest.approx((exact.low, exact.high), rel=1e-9)
+            num_open += 0 < probability < 1
+    assert num_open >= 3
+    ends = odds.offers[0].best_interval
+    assert ends is not None
+    assert f"(95 % interval {percent_text(ends.low)} to {percent_text(ends.high)})" in (
+        decision_summary(report).verdict or ""
+    )
 
 
 def test_ranges_without_width_are_the_decision_to_the_last_digit() -> None:

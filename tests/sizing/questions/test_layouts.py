@@ -429,10 +429,11 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
         ),
         (
             {
-                "scenario": question("deepseek-v3", 50_450_400, cluster={"node": "dgx-h100"}),
-                "contexts": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+                "scenario": question("deepseek-v3", 73_513_440, cluster={"node": "dgx-h100"}),
+                "contexts": [*range(1, 16), 17],
+                "expert_tensors": [1, 2, 4, 8],
             },
-            "the search must have at most 5,000 candidates",
+            "the search must have at most 20,000 candidates",
         ),
         (
             {"scenario": question("gpt2", 8, parallelism={"tensor": 3}), "kept_degrees": ["tensor"]},

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from sizing.errors import InvalidInput
 from sizing.report import answer
@@ -11,6 +12,7 @@ from sizing.run.monte_carlo import simulate
 from sizing.run.simulation import (
     SimulationReport,
     SimulationRequest,
+    proportion_interval,
     simulation_report,
     with_whole_multiples,
 )
@@ -40,6 +42,27 @@ def test_failures_are_counted_over_the_time_that_the_runs_last() -> None:
     report = simulated(rare)
     assert report.mean_run_seconds == pytest.approx((365 + 30) * 86_400, rel=0.1)
     assert report.mean_failures * report.mtbf_seconds == pytest.approx(report.mean_run_seconds, rel=0.1)
+
+
+def test_the_odds_of_a_target_of_goodput_are_those_of_the_runs() -> None:
+    wanted = {"targets": {"min_goodput_fraction": 0.79}}
+    report, without = simulated(document(REFERENCE_SCENARIO, **wanted)), simulated(REFERENCE_SCENARIO)
+    odds = report.goodput_target
+    assert without.goodput_target is None
+    assert odds is not None
+    below = sum(each.num_runs for each in report.histogram if each.to_fraction <= 0.79)
+    above = sum(each.num_runs for each in report.histogram if each.from_fraction >= 0.79)
+    assert 100 < above <= odds.num_met <= 1000 - below < 900
+    assert odds.met_probability == odds.num_met / 1000
+    exact = binomtest(odds.num_met, 1000).proportion_ci(0.95, method="exact")
+    assert (odds.met_interval.low, odds.met_interval.high) == pytest.approx((exact.low, exact.high), rel=1e-9)
+
+
+@pytest.mark.parametrize(("num_met", "num_trials"), [(0, 7), (7, 7), (1, 3), (2_500, 100_000_000)])
+def test_intervals_of_proportions_are_those_of_scipys_exact_test(num_met: int, num_trials: int) -> None:
+    exact = binomtest(num_met, num_trials).proportion_ci(0.95, method="exact")
+    found = proportion_interval(num_met, num_trials)
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), rel=1e-9)
 
 
 def test_tiers_agree_with_their_formula() -> None:
