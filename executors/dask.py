@@ -224,7 +224,7 @@ class _Scheduler:
         """Connect, and send what makes the work. Raises InvalidInput where that takes longer than some seconds."""
         from distributed import Client  # noqa: PLC0415 - an extra
 
-        class LimitedClient(Client):
+        class LimitedClient(Client):  # type: ignore[misc]  # a library without types
             """Client that gives up what accepts its connection and never answers, as a frozen process does."""
 
             def start(self, **options: Any) -> None:

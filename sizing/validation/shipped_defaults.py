@@ -40,9 +40,8 @@ def shipped_defaults() -> Iterator[Comparison]:
         }
     )
     (kept,) = (row.value for row in of_torchtitan.assumptions if row.field == "retention.keep_last")
-    yield _SHIPPED.compare(
-        "torchtitan: newest checkpoints kept", kept, _default("torchtitan", "checkpoint.keep_latest_k"), within=EXACT
-    )
+    keeps = _default("torchtitan", "checkpoint.keep_latest_k")
+    yield _SHIPPED.compare("torchtitan: newest checkpoints kept", int(str(kept)), keeps, within=EXACT)
     yield _SHIPPED.list_unpredicted(
         "Megatron-LM: newest checkpoints kept (-1 is all)",
         _default("Megatron-LM", "most_recent_k"),
