@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sizing.checkpoint_files.container import StoredTensor
-from sizing.checkpoint_files.peft_modules import HALVES_OF_GATE, TENSORS_OF_MODULES, has_half_of_gate
+from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES, tensors_of_modules
 from sizing.checkpoint_files.untrusted import printable
 
 _MATRIX = re.compile(r"(?:.*\.)?(?P<module>[^.]+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
@@ -73,14 +73,12 @@ def stored_adapters(tensors: Iterable[StoredTensor]) -> StoredAdapters:
             of_rank[rank] = (of_named + (count if module in TENSORS_OF_MODULES else 0), of_all + count)
     usual = max(of_rank, key=of_rank.__getitem__, default=None)
     modules = {module for module, rank in values if rank is not None and rank == usual} & TENSORS_OF_MODULES.keys()
-    named = modules - HALVES_OF_GATE if has_half_of_gate(modules) else modules
-    has_dora = bool(named) and all((module, _RANK_OF_MAGNITUDES) in values for module in named)
+    has_dora = bool(modules) and all((module, _RANK_OF_MAGNITUDES) in values for module in modules)
     described = {usual, _RANK_OF_MAGNITUDES} if has_dora else {usual}
-    others = {key: count for key, count in values.items() if key[0] not in named or key[1] not in described}
+    others = {key: count for key, count in values.items() if key[0] not in modules or key[1] not in described}
     fields = {"training.adapters.rank": str(usual)} if usual is not None else {}
-    if named:
-        names = dict.fromkeys(name for module, names in TENSORS_OF_MODULES.items() if module in named for name in names)
-        fields["training.adapters.tensors"] = ",".join(names)
+    if modules:
+        fields["training.adapters.tensors"] = ",".join(tensors_of_modules(modules))
     if has_dora:
         fields["training.adapters.dora"] = "yes"
     in_order = sorted(others, key=lambda key: (-others[key], key[0]))

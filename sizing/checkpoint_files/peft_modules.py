@@ -45,9 +45,9 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
     "c_fc": ("ffn.up",),
     "c_proj": ("attention.output", "ffn.down"),
 }
-"""Matrices by modules. A gate counts with the projection beside it; GPT-2 has a c_proj in attention and in its
-feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23; Megatron-Bridge, peft/lora.py,
-and NeMo 1, whose modules begin with linear, attention and mlp."""
+"""Matrices by modules. A gate and the projection beside it are two of one name; GPT-2 has a c_proj in attention
+and in its feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23; Megatron-Bridge,
+peft/lora.py, and NeMo 1, whose modules begin with linear, attention and mlp."""
 HALVES_OF_GATE = frozenset({"gate_proj", "up_proj"})
 
 ALL_LINEAR = ("attention", "ffn")
@@ -57,12 +57,24 @@ _WORDS_FOR_ALL = ("all", "all-linear", "all_linear")
 
 
 def has_half_of_gate(modules: Collection[str]) -> bool:
-    """Return whether one of gate_proj and up_proj is named without the other, with which it is counted.
+    """Return whether one of gate_proj and up_proj is named without the other, and so half of the matrices of `ffn.up`.
 
     >>> has_half_of_gate(["up_proj"]), has_half_of_gate(["gate_proj", "up_proj"]), has_half_of_gate(["q_proj"])
     (True, False, False)
     """
     return len(HALVES_OF_GATE.intersection(modules)) == 1
+
+
+def tensors_of_modules(modules: Collection[str]) -> tuple[str, ...]:
+    """Return the matrices of modules that are all known; half of a gate keeps the name of its module.
+
+    >>> tensors_of_modules({"up_proj", "gate_proj"}), tensors_of_modules({"up_proj", "down_proj"})
+    (('ffn.up',), ('ffn.down', 'up_proj'))
+    """
+    halves = HALVES_OF_GATE if has_half_of_gate(modules) else ()
+    return tuple(
+        sorted({each for name in modules for each in ((name,) if name in halves else TENSORS_OF_MODULES[name])})
+    )
 
 
 def module_of(name: str) -> str:

@@ -6,7 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from sizing.checkpoint_files.peft_modules import TENSORS_OF_MODULES, module_of, tensors_named
+from sizing.checkpoint_files.peft_modules import (
+    HALVES_OF_GATE,
+    TENSORS_OF_MODULES,
+    has_half_of_gate,
+    module_of,
+    tensors_named,
+)
 from sizing.errors import InvalidInput
 from sizing.model.families import FusedPart
 from sizing.model.inventory import Inventory, TensorGroup, with_fused
@@ -113,9 +119,10 @@ def with_adapters(
     A matrix of out x in gets rank x in and out x rank. If the ranks cut the matrix by its outputs, they cut the second
     adapter along the same dimension; if by its inputs, the first. The other adapter is whole on every rank. Matrices
     that transformers keeps as one (queries, keys and values of GPT-2) share the first adapter: PEFT puts one pair
-    beside each module (PEFT 0.21, tuners/lora/layer.py). With `dora` each output has a magnitude, cut as the outputs
-    are (Liu et al. 2024, arXiv 2402.09353, equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names,
-    `default_targets` get adapters. Matrices that are trained `whole` (`trained_whole`) get none. Source: Hu et al.
+    beside each module (PEFT 0.21, tuners/lora/layer.py); one of gate_proj and up_proj is half of the matrices of
+    `ffn.up`. With `dora` each output has a magnitude, cut as the outputs are (Liu et al. 2024, arXiv 2402.09353,
+    equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names, `default_targets` get adapters.
+    Matrices that are trained `whole` (`trained_whole`) get none. Source: Hu et al.
     2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, without names
     if there are no targets, and where all targets are trained whole.
 
@@ -130,6 +137,11 @@ def with_adapters(
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
     if not matrices:
         raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE)
+    if has_half_of_gate(set(map(module_of, names))):
+        others = [name for name in names if module_of(name) not in HALVES_OF_GATE]
+        both = tensors_named(others, {group.name for group in matrices})
+        halves = [g for g in matrices if g.name == "ffn.up" and g.count % 2 == 0 and not _is_named(g, both)]
+        matrices = tuple(replace(g, count=g.count // 2) if g in halves else g for g in matrices)
     matrices = with_fused(matrices, [_FUSED_MODULES[name] for name in map(module_of, names) if name in _FUSED_MODULES])
     names = tensors_named(tuple(names), {group.name for group in matrices})
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
@@ -202,9 +214,9 @@ def with_trained_biases(inventory: Inventory, *, of_adapted_alone: bool) -> Inve
 
     >>> up = TensorGroup("ffn.up", (8, 4), 8, layers=range(3), is_trained=False)
     >>> bias = replace(up, name="ffn.up.bias", shape=(8,))
-    >>> adapted = (up, bias, replace(up, name="ffn.up.adapter_in", is_trained=True))
+    >>> adapted = (up, bias, replace(up, name="ffn.up.adapter_out", is_trained=True))
     >>> [g.name for g in with_trained_biases(adapted, of_adapted_alone=True) if g.is_trained]
-    ['ffn.up.bias', 'ffn.up.adapter_in']
+    ['ffn.up.bias', 'ffn.up.adapter_out']
     """
     adapted = {group.name.removesuffix(".adapter_out") for group in inventory if group.name.endswith(".adapter_out")}
     have_norms_biases = any(group.name == "final_norm" and group.count % 2 == 0 for group in inventory)

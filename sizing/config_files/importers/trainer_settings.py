@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 from sizing.checkpoint_files.peft_modules import (
     ALL_LINEAR,
+    HALVES_OF_GATE,
     TENSORS_OF_MODULES,
-    has_half_of_gate,
     is_all_dense,
     means_all_linear,
     module_of,
+    tensors_of_modules,
 )
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
 from sizing.config_files.source import ConfigSource
@@ -193,14 +194,13 @@ def _tensors_of_targets(reader: SettingReader, targets: Any) -> tuple[str, ...] 
 def _tensors_of_modules(names: set[str], known: Sequence[str] | None) -> tuple[str, ...] | str:
     if names - TENSORS_OF_MODULES.keys():
         return "has modules that are no matrices of layers known here"
-    if has_half_of_gate(names):
-        return "has one of gate_proj and up_proj, which are counted together"
-    tensors = sorted({each for name in names for each in TENSORS_OF_MODULES[name]})
-    halves = {"attention.key": "attention.key_value", "attention.value": "attention.key_value"}
-    lacking = [each for each in tensors if known is not None and not {each, halves.get(each)} & set(known)]
+    tensors = tensors_of_modules(names)
+    wholes = {"attention.key": "attention.key_value", "attention.value": "attention.key_value"}
+    wholes |= dict.fromkeys(HALVES_OF_GATE, "ffn.up")
+    lacking = [each for each in tensors if known is not None and not {each, wholes.get(each)} & set(known)]
     if lacking:
         return f"has modules that become {', '.join(lacking)}, which this model lacks"
-    return tuple(tensors)
+    return tensors
 
 
 def _inventory_of_model(reader: SettingReader) -> Inventory:

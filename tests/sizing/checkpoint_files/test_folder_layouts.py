@@ -304,14 +304,13 @@ ADAPTED = "--lora-rank 2 --lora-targets attention.query"
         ({"lm_head.base_layer.weight": (64, 8), "embed_tokens.weight": (64, 8)}, ADAPTED, "1,024 (in embed_tokens,"),
         ({"layers.0.self_attn.v_proj.lora_magnitude_vector": (8,)}, ADAPTED, "8 (in v_proj)"),
         ({"layers.0.self_attn.v_proj.lora_A.weight": (1, 8)}, ADAPTED, "8 (in v_proj)"),
-        ({"layers.0.mlp.up_proj.lora_A.weight": (2, 8)}, ADAPTED, "16 (in up_proj)"),
         ({"mlp.experts.lora_A.weight": (8, 64)}, ADAPTED, "512 (in experts)"),
     ],
 )
 def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
     tmp_path: Path, shapes: dict[str, tuple[int, ...]], flags: str, undescribed: str
 ) -> None:
-    """Heads, embeddings and whole layers beside adapters, ranks of patterns, a projection without its gate; magnitudes."""
+    """Heads, embeddings and whole layers beside adapters, ranks of patterns; magnitudes."""
     path = adapter(tmp_path) / "adapter_model.safetensors"
     assert not any("does not describe" in note for note in contents_of(tmp_path).notes)
     further = values({f"base_model.model.model.{name}": shape for name, shape in shapes.items()}, seed=2)
@@ -320,6 +319,16 @@ def test_what_an_adapter_has_beside_what_a_scenario_describes_is_said(
     assert flags_text(found) == f"ckpt-size --model NAME {flags}"
     (note,) = [note for note in found.notes if "does not describe" in note]
     assert f"training.adapters does not describe {undescribed}" in note
+
+
+def test_a_projection_whose_gate_has_no_adapter_keeps_the_name_of_its_module(tmp_path: Path) -> None:
+    path = adapter(tmp_path) / "adapter_model.safetensors"
+    name = "base_model.model.model.layers.0.mlp.up_proj.lora_{}.weight"
+    shapes: dict[str, tuple[int, ...]] = {name.format("A"): (2, 8), name.format("B"): (16, 2)}
+    safetensors.torch.save_file(safetensors.torch.load_file(path) | values(shapes, seed=2), path)
+    found = contents_of(tmp_path)
+    assert flags_text(found) == "ckpt-size --model NAME --lora-rank 2 --lora-targets attention.query,up_proj"
+    assert not any("does not describe" in note for note in found.notes)
 
 
 def test_magnitudes_of_all_adapted_matrices_are_those_of_dora(tmp_path: Path) -> None:

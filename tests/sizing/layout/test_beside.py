@@ -141,6 +141,9 @@ def test_adapters_of_attention_count_what_peft_trains(model_type: str, layers: s
         ("phi-4", "qkv_proj,o_proj,gate_up_proj,down_proj", 55_705_600),
         ("llama-3.1-8b", "linear_qkv,linear_proj,linear_fc1,linear_fc2", 35_651_584),
         ("llama-3.1-8b", "attention_qkv", 5_242_880),
+        ("llama-3.1-8b", "up_proj", 9_437_184),  # and the next two as PEFT 0.21.2 trains them
+        ("llama-3.1-8b", "q_proj,gate_proj", 13_631_488),
+        ("llama-3.1-8b", "gate_proj,up_proj", 18_874_368),
         ("gemma-3-12b", "language_model.layers.*.self_attn.q_proj", 6_094_848),
     ],
 )
