@@ -230,7 +230,7 @@ def _read(controller: int) -> bytes:
     ("line", "completions"),
     [
         ("ckpt-size mod", ["models"]),
-        ("ckpt-size --mod", ["--model", "--mode"]),
+        ("ckpt-size --mod", ["--model", "--modules-to-save", "--mode"]),
         ("ckpt-size --model llama-3.1-4", ["llama-3.1-405b"]),
         ("ckpt-size layouts --node dgx-a", ["dgx-a100"]),
         ("ckpt-size --model gpt2 --format torch-d", ["torch-dist"]),
