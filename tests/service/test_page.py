@@ -106,6 +106,10 @@ def test_the_answer_comes_first_with_three_figures_and_its_chart(visit: Visit) -
     for place in (".verdict", ".lead", ".lead + figure"):
         assert page.locator(place).evaluate(TOP_WITHIN_SIGHT), place
     assert page.locator("table").first.is_hidden()
+    for width in (360, 800, 900, 1000, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        outside = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+        assert page.locator(".lead .figure, .lead dl > div").evaluate_all(outside) == [], width
     open_tables(page)
     typed(page, "checkpoint.interval_seconds", "30min")
     assert page.locator(".all-figures table").first.is_visible(), "it stays open"
