@@ -123,6 +123,7 @@ def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(cl
     assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())
 
 
+@pytest.mark.long  # by default test_jobs_survive.py has one server cancel what another computes
 def test_instances_answer_for_each_others_jobs_and_cancel_them(url: str, tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", url)
     with (

@@ -142,6 +142,7 @@ def test_one_trace_has_the_request_its_job_its_process_and_each_chunk(collector:
     assert not [word for word in (b"gpt2", b"chalk", job.rpartition("/")[2].encode()) if word in sent]
 
 
+@pytest.mark.long
 def test_a_job_that_another_server_takes_over_goes_on_in_the_trace(
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
