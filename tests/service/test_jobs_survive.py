@@ -183,6 +183,8 @@ def test_an_idle_server_works_off_the_queue_of_a_busy_one_and_any_cancels(url: s
     with server(url, tmp_path / "a") as (process, one):
         running = asked(one, "/v1/steps", {"folder": str(busy)})
         until(lambda: begun(busy))
+        early = one.get(f"{running}/result")
+        assert (early.status_code, early.json()["code"]) == (409, "conflict")
         (computes,) = computing(process.pid)
         queued = [asked(one, "/v1/steps", {"folder": str(quick)}) for _ in range(3)]
         with server(url, tmp_path / "b") as (_, other):
