@@ -185,7 +185,7 @@ def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str 
         return InvalidInput.of(field, f"fits {len(fits)} names of the catalog", value=name, remedy=remedy)
     close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3]
     if close:
-        alike = f"the nearest of the {len(names)} names are {', '.join(close)}"
+        alike = f"the nearest of the {len(names)} names {'is' if len(close) == 1 else 'are'} {', '.join(close)}"
     elif len(names) <= MAX_NAMES_LISTED:
         alike = f"choose one of {', '.join(names)}"
     else:

@@ -225,7 +225,8 @@ def _explain_unknown_type(model_type: str) -> str:
         return f"its models have {uncounted_types()[model_type]}"
     known = known_model_types()
     close = ", ".join(nearest(model_type, known, max_names=3))
-    return f"the nearest of {len(known)} are {close}" if close else f"none of {len(known)} is like it"
+    is_or_are = "are" if ", " in close else "is"
+    return f"the nearest of {len(known)} {is_or_are} {close}" if close else f"none of {len(known)} is like it"
 
 
 def beside_language_model(config: Config, language_model: Architecture | Composition) -> Inventory | None:

@@ -189,7 +189,7 @@ def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str
         (
             {"model_type": "phi3small"},
             "huggingface_config.model_type must be a model_type that is counted here, got 'phi3small': "
-            "the nearest of 131 are phi3; "
+            "the nearest of 131 is phi3; "
             "list its tensors in model.tensors, as transformers builds them on a machine with the "
             "extra hf, or give model.architecture, or model.num_parameters where only a count is known.",
         ),
