@@ -331,7 +331,7 @@ def _signals(inputs: LimitInputs) -> Iterator[JobLimit]:
             needed_p99=p99,
             limit=inputs.preemption.notice_seconds,
             needs=needs,
-            setting="a tier in checkpoint.tiers that takes less, such as local-nvme; clouds fix the notice",
+            setting="a higher write bandwidth of the storage, as nodes take their tiers along; clouds fix the notice",
             source="reliability.preemption.notice_seconds; AWS gives 120 s, Google Cloud 30 s, Azure 30 s or more",
         )
     ahead = 120 if seconds is None else math.ceil(RESERVE * (seconds if p99 is None else p99) / 60) * 60

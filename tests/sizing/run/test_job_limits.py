@@ -141,6 +141,7 @@ def test_a_save_must_end_within_the_notice_of_a_preemption() -> None:
     row = limits_of(found)["preemption-notice"]
     assert found.write is not None
     assert (row.needed, row.limit, row.holds) == (found.write.seconds, 30.0, False)
+    assert sum("notice" in warning for warning in found.warnings) == 1
     assert "preemption-notice" not in limits_of(answered("deepspeed", gpus=8))
 
 
