@@ -109,7 +109,8 @@ class Observation(StrictModel):
         description="Mean seconds of the run per stop; an upper bound, as a stop may not show. Null without stops."
     )
     lost_fraction: float | None = Field(
-        description="Fraction of the run that stops cost. Null where an interval is not known."
+        description="Fraction of the run that stops cost. Null where an interval is not known, or where by the times "
+        "all of it was lost, as of files that were copied in another order."
     )
     kept_last: int = Field(description="Newest saves that follow each other one cadence apart.")
     kept_every_steps: int | None = Field(
@@ -185,7 +186,7 @@ def _figures(run: SaveTimeline, copies: Sequence[FileTimes]) -> dict[str, Any]:
     interval, finished = run.interval_seconds, [save for save in run.saves if save.is_finished] or run.saves
     size = int(statistics.median(save.num_bytes for save in finished))
     kept_last, kept_every = _retention(run)
-    lost = sum(stop.lost_seconds for stop in run.stops)
+    stops = run.stops if run.lost_seconds is not None else ()
     numbers = numbers_of(run.saves)
     rates = [save.num_bytes / save.seconds for save in run.clean if save.seconds > 0]
     of_writers = [save.bytes_per_second(writer) for save in run.clean for writer in save.writers]
@@ -207,9 +208,9 @@ def _figures(run: SaveTimeline, copies: Sequence[FileTimes]) -> dict[str, Any]:
         "write_bytes_per_second": statistics.median(rates) if rates else None,
         "writer_bytes_per_second": statistics.median(writer_rates) if writer_rates else None,
         "stragglers": tuple(_stragglers(run)) if has_births else (),
-        "stops": tuple(ObservedStop(**{name: getattr(stop, name) for name in stop.__slots__}) for stop in run.stops),
-        "mtbf_seconds": run.run_seconds / len(run.stops) if run.stops else None,
-        "lost_fraction": lost / run.run_seconds if interval else None,
+        "stops": tuple(ObservedStop(**{name: getattr(stop, name) for name in stop.__slots__}) for stop in stops),
+        "mtbf_seconds": run.run_seconds / len(stops) if stops else None,
+        "lost_fraction": run.lost_seconds / run.run_seconds if interval and run.lost_seconds is not None else None,
         "kept_last": kept_last,
         "kept_every_steps": kept_every,
         "growth_bytes_per_day": _growth(run, kept_last=kept_last, kept_every=kept_every),
@@ -294,6 +295,11 @@ def _notes(
         yield (
             "The birth of files is not known (no birth time there, or copied files): durations are lower bounds, "
             "rates upper bounds, and stragglers are not told"
+        )
+    if run.lost_seconds is None:
+        yield (
+            "By its times the run lost all time that passed, as copied files tell it: stops are not read off. Copy "
+            "files with their times (cp -p, rsync -t), or observe them where they were written"
         )
     if all(file.modified_at.is_integer() for file in files):
         yield "Times are whole seconds: durations may be a second longer or shorter"

@@ -91,6 +91,12 @@ class SaveTimeline:
         return self.starts[-1].at - self.starts[0].at
 
     @cached_property
+    def lost_seconds(self) -> float | None:
+        """Seconds that stops cost; None where that is all that passed, as of files copied in another order."""
+        lost = sum(stop.lost_seconds for stop in self.stops)
+        return lost if lost < self.run_seconds or not self.stops else None
+
+    @cached_property
     def starts(self) -> tuple[SaveStart, ...]:
         """When saves began, in order: of a save that was written twice the first and the last attempt."""
         usual = self.write_seconds or 0.0

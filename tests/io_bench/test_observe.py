@@ -287,6 +287,14 @@ def test_a_further_copy_of_the_last_save_counts_in_what_is_kept_and_written() ->
     assert any("last.ckpt holds a further copy" in note for note in found.notes)
 
 
+def test_files_that_were_copied_in_another_order_tell_no_stops() -> None:
+    """By their names, as `cp` and `rsync` go through a folder: step 1000 comes before step 200."""
+    names = sorted(f"ckpt_{100 * number}.pt" for number in range(1, 13))
+    found = seen([one_file(name, place) for place, name in enumerate(names)])
+    assert (found.stops, found.mtbf_seconds, found.lost_fraction) == ((), None, None)
+    assert any("lost all time that passed" in note and "rsync -t" in note for note in found.notes)
+
+
 def test_a_link_to_a_save_that_is_there_holds_nothing_more(tmp_path: Path) -> None:
     for step in (10, 20):
         laid_folders.lightning(tmp_path / f"step={step}.ckpt", step=step)
