@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,7 +19,11 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from service.errors import CannotServe
 from sizing.errors import InvalidInput
 
-_SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+_SQLITE_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON")
+_SQLITE_SECONDS_TO_MIGRATE = 60
+"""Max wait for another process that migrates, unless the URL has a timeout. It takes a tenth of a second on a quiet
+machine, and seconds on a busy one, where Python's sqlite3 waits for 5 s."""
+_SECONDS_BETWEEN_TRIES = 0.01
 _SQLITE_LOCK = "sqlite_lock"
 _IS_PATIENT = "is_patient"
 """Option of a connection whose statements may take any time, as those of a migration do."""
@@ -121,6 +126,7 @@ def _sqlite(url: URL) -> Engine:
         raise _unusable(f"is in a directory that cannot be created ({error.strerror})", "choose another file") from None
     engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
 
+    seconds_to_migrate = float(str(url.query.get("timeout", _SQLITE_SECONDS_TO_MIGRATE)))
     was_opened = threading.Event()
 
     @event.listens_for(engine, "do_connect")
@@ -134,12 +140,35 @@ def _sqlite(url: URL) -> Engine:
         connection.isolation_level = None  # Python's sqlite3 would begin transactions late, and never for DDL
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
+        set_write_ahead_log(connection, seconds_to_wait=seconds_to_migrate)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_SQLITE_LOCK, 'DEFERRED')}")
+        options = connection.get_execution_options()
+        usual = connection.exec_driver_sql("PRAGMA busy_timeout").scalar() if options.get(_IS_PATIENT) else None
+        if usual is not None:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * seconds_to_migrate)}")
+        connection.exec_driver_sql(f"BEGIN {options.get(_SQLITE_LOCK, 'DEFERRED')}")
+        if usual is not None:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {usual}")
 
     return engine
+
+
+def set_write_ahead_log(connection: sqlite3.Connection, *, seconds_to_wait: float) -> None:
+    """Let a file have a write-ahead log, also while other processes do so or write before it has one.
+
+    SQLite refuses at once to set it then, whatever its timeout. Raises OperationalError after `seconds_to_wait`.
+    """
+    give_up_at = time.monotonic() + seconds_to_wait
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > give_up_at:
+                raise
+        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _postgresql(url: URL) -> Database:

@@ -4,6 +4,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -143,6 +144,23 @@ def test_several_processes_may_open_a_new_database_at_once(path: Path) -> None:
         results = list(pool.map(create, range(3)))
     assert [result.returncode for result in results] == [0] * 3, results
     assert len({result.stdout for result in results}) == 3
+
+
+@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_new_database_waits_for_who_is_about_to_set_it_up(path: Path, lock: str) -> None:
+    """SQLite itself refuses at once to become WAL while another has the lock to write."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute(f"BEGIN {lock}")
+    other.execute("CREATE TABLE theirs (x)")
+    timer = threading.Timer(0.5, other.execute, ["COMMIT"])
+    timer.start()
+    database = migrated_database(f"sqlite:///{path}")
+    timer.join()
+    with database.reading() as session:
+        assert session.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert session.scalar(text("PRAGMA busy_timeout")) == 5000
+    database.close()
+    other.close()
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(path: Path) -> None:
