@@ -24,6 +24,7 @@ _SQLITE_SECONDS_TO_MIGRATE = 60
 """Max wait for another process that migrates, unless the URL has a timeout. It takes a tenth of a second on a quiet
 machine, and seconds on a busy one, where Python's sqlite3 waits for 5 s."""
 _SECONDS_BETWEEN_TRIES = 0.01
+"""Pause before the next try to set a write-ahead log, which takes milliseconds."""
 _SQLITE_LOCK = "sqlite_lock"
 _IS_PATIENT = "is_patient"
 """Option of a connection whose statements may take any time, as those of a migration do."""
