@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from opentelemetry.trace import format_trace_id, get_current_span
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from sqlalchemy import Engine, event
@@ -35,6 +36,12 @@ _LEVELS = {
 }
 
 
+def present_trace_id() -> str | None:
+    """Return the id of the trace that the present span is of; None without one."""
+    context = get_current_span().get_span_context()
+    return format_trace_id(context.trace_id) if context.is_valid else None
+
+
 class JsonFormatter(logging.Formatter):
     """A log record as a line of JSON. What a call gives as `extra={"fields": {...}}` becomes fields of it."""
 
@@ -45,9 +52,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        request_id = REQUEST_ID.get()
-        if request_id is not None:
-            line["request_id"] = request_id
+        ids = {"request_id": REQUEST_ID.get(), "trace_id": present_trace_id()}
+        line |= {name: value for name, value in ids.items() if value is not None}
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

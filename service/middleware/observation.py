@@ -10,7 +10,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.telemetry import REQUEST_ID, Metrics
+from service.telemetry import REQUEST_ID, Metrics, present_trace_id
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ class RequestObservation:
         if not _GIVEN_ID.fullmatch(request_id):
             request_id = secrets.token_hex(8)
         REQUEST_ID.set(request_id)
-        status = 500
+        status, trace_id = 500, None
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, trace_id
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, trace_id = message["status"], present_trace_id()  # its span ends before the line is written
                 MutableHeaders(scope=message)["X-Request-Id"] = request_id
             await send(message)
 
@@ -50,9 +50,9 @@ class RequestObservation:
             await self.app(scope, receive, send_with_id)
         finally:
             self.metrics.requests_in_progress.dec()
-            self._note(scope, status, time.perf_counter() - start)
+            self._note(scope, status, time.perf_counter() - start, trace_id)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _note(self, scope: Scope, status: int, seconds: float, trace_id: str | None) -> None:
         route = getattr(scope.get("route"), "path", "none")
         self.metrics.request_seconds.labels(scope["method"], route, status).observe(seconds)
         if route in _UNLOGGED and status < 400:
@@ -64,4 +64,6 @@ class RequestObservation:
             "seconds": round(seconds, 6),
             "client": (scope.get("client") or ("",))[0],
         }
+        if trace_id is not None:
+            fields["trace_id"] = trace_id
         _log.info("request", extra={"fields": fields})

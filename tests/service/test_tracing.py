@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import signal
 import subprocess
 import sys
@@ -119,6 +120,8 @@ def test_one_trace_has_the_request_its_job_its_process_and_each_chunk(collector:
             assert client.get(path).status_code == 200
         job = asked(client, "/v1/sweeps?secret=chalk", MANY_SCENARIOS, traceparent=TRACEPARENT)
         in_state(client, job, "done")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
+    assert [line["path"] for line in lines if line.get("trace_id") == TRACE] == ["/v1/sweeps"]
     spans = collector.in_trace()
     assert {name: len(found) for name, found in spans.items()} == {
         "POST /v1/sweeps": 1,
