@@ -33,9 +33,18 @@ def print_catalog(catalog: Catalog, word: str | None, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([entry.document for entry in entries], indent=2, ensure_ascii=False))
         return
-    name, *others = catalog.columns
+    if catalog.num_details and len(entries) == 1:
+        table = Table.grid("", Column(overflow="fold"), padding=(0, 2))
+        for column, cell in zip(catalog.columns, entries[0].cells, strict=True):
+            table.add_row(column, Text(cell))
+        console().print(table)
+        return
+    num_shown = len(catalog.columns) - catalog.num_details
+    name, *others = catalog.columns[:num_shown]
     columns = (Column(name, no_wrap=True), *(Column(other, overflow="fold") for other in others))
-    table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=catalog.has_lines)
+    table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=catalog.num_details > 0)
     for entry in entries:
-        table.add_row(*map(Text, entry.cells))
+        table.add_row(*map(Text, entry.cells[:num_shown]))
     console().print(table)
+    if details := catalog.columns[num_shown:]:
+        console().print(f"Name one for the rest ({', '.join(details)}): ckpt-size {catalog.verb} {entries[0].name}")

@@ -94,11 +94,12 @@ def _list_formats() -> Iterable[Entry]:
             entry.name,
             "\n".join(entry.frameworks),
             "\n".join(entry.modes),
-            "\n".join(entry.takes),
-            f"{entry.files} ({entry.source})",
+            entry.files,
             entry.writers,
             entry.gathers,
+            "\n".join(entry.takes),
             "\n".join(f"{part}: {readers}" for part, readers in entry.readers.items()),
+            entry.source,
         )
         yield Entry(entry.name, cells, _as_document(entry))
 
@@ -119,7 +120,8 @@ def _list_frameworks() -> Iterable[Entry]:
             shown.shards,
             "\n".join(f"{part}: {' or '.join(places) or 'none'}" for part, places in shown.offloads.items()),
             "\n".join(f"{field}: {value}" for field, value in ships.items()) or "-",
-            f"{shown.loading} ({shown.source})",
+            shown.loading,
+            shown.source,
         )
         yield Entry(shown.name, cells, _as_document(shown))
 

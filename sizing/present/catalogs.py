@@ -23,13 +23,13 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """A catalog that a verb lists."""
+    """A catalog that a verb lists. At the terminal the last `num_details` columns are shown of one entry alone."""
 
     verb: str
     title: str
     help: str
     columns: tuple[str, ...]
-    has_lines: bool = False
+    num_details: int = 0
 
     def search(self, word: str | None) -> list[Entry]:
         """List the entries whose names have that word or, where no name has it, those whose lines have it; None: all.
@@ -59,15 +59,15 @@ CATALOGS = (
         "formats",
         "Checkpoint formats",
         "List the checkpoint formats: files, writers, readers.",
-        ("format", "frameworks", "modes", "takes", "files and source", "writers", "gathers", "read back by"),
-        has_lines=True,
+        ("format", "frameworks", "modes", "files", "writers", "gathers", "takes", "read back by", "source"),
+        num_details=3,
     ),
     Catalog(
         "frameworks",
         "Training frameworks",
         "List the training frameworks: what each keeps, divides and ships.",
-        ("framework", "version", "format", "keeps", "shards", "off the GPU", "its defaults", "reads back, and source"),
-        has_lines=True,
+        ("framework", "version", "format", "keeps", "shards", "off the GPU", "its defaults", "reads back", "source"),
+        num_details=3,
     ),
     Catalog(
         "nodes",
