@@ -116,6 +116,72 @@ TRAINERS: dict[TrainerName, Trainer] = {
         f"of weights in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
         "Unsloth, cards of its models: trained with TRL, whose SFTTrainer is transformers' Trainer",
     ),
+    "slime": Trainer(
+        "slime",
+        "megatron",
+        "with --train-backend fsdp give training.framework fsdp2",
+        "slime, backends/megatron_utils/arguments.py: use_distributed_optimizer True, bf16 unless fp16",
+        (ShippedDefault("training.distributed_optimizer", True, "use_distributed_optimizer True"),),
+    ),
+    "skyrl": Trainer(
+        "SkyRL",
+        "fsdp2",
+        "with trainer.strategy megatron give training.framework megatron, with deepspeed training.framework deepspeed",
+        "SkyRL, skyrl_train/config/ppo_base_config.yaml: trainer.strategy fsdp2, bf16 true",
+    ),
+    "nemo-rl": Trainer(
+        "NeMo RL",
+        "fsdp2",
+        "with policy.megatron_cfg.enabled give training.framework megatron",
+        "docs.nvidia.com/nemo/rl, design-docs/training-backends: DTensor, which is FSDP2, and Megatron",
+    ),
+    "nemo-automodel": Trainer(
+        "NeMo AutoModel",
+        "fsdp2",
+        f"of weights in bfloat16 give {_BF16}, with distributed.strategy ddp training.framework ddp",
+        "NeMo AutoModel, components/distributed/config.py: FSDP2Config, MegatronFSDPConfig, DDPConfig",
+    ),
+    "areal": Trainer(
+        "AReaL",
+        "fsdp2",
+        "with megatron in allocation_mode give training.framework megatron, of dtype float32 training.precision "
+        "bf16-mixed",
+        "AReaL, api/cli_args.py: TrainEngineConfig.dtype bfloat16, of the parameters",
+        (ShippedDefault("training.precision", "bf16", "dtype bfloat16, of the parameters"),),
+    ),
+    "litgpt": Trainer(
+        "LitGPT",
+        "fsdp2",
+        f"with --precision bf16-true give {_BF16}",
+        "LitGPT, finetune/full.py: FSDPStrategy with state_dict_type full; model, optimizer and scheduler are saved",
+        (ShippedDefault("checkpoint.format", "full", "state_dict_type full"),),
+    ),
+    "composer": Trainer(
+        "Composer",
+        "fsdp2",
+        "with state_dict_type sharded give checkpoint.format fsdp-sharded",
+        "docs.mosaicml.com, composer.utils.FSDPConfig: state_dict_type full, as LLM Foundry takes it too",
+        (ShippedDefault("checkpoint.format", "full", "state_dict_type full"),),
+    ),
+    "gpt-neox": Trainer(
+        "GPT-NeoX",
+        "deepspeed",
+        "give parallelism.zero_stage as zero_optimization.stage says",
+        "GPT-NeoX, a library on Megatron's layers and DeepSpeed's engine, which saves",
+    ),
+    "megatron-deepspeed": Trainer(
+        "Megatron-DeepSpeed",
+        "deepspeed",
+        "give parallelism.zero_stage",
+        "Megatron-DeepSpeed, checkpointing.py, which saves by DeepSpeed's engine",
+    ),
+    "peft": Trainer(
+        "PEFT",
+        "transformers",
+        "give training.adapters.rank for LoRA, with FSDP parallelism.shard_group, with DeepSpeed training.framework "
+        "deepspeed",
+        "PEFT, docs: its models are trained by transformers' Trainer",
+    ),
 }
 """Trainers by the names that people give as training.framework."""
 

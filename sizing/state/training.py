@@ -41,6 +41,16 @@ TrainerName = Literal[
     "prime-rl",
     "torchtune",
     "unsloth",
+    "slime",
+    "skyrl",
+    "nemo-rl",
+    "nemo-automodel",
+    "areal",
+    "litgpt",
+    "composer",
+    "gpt-neox",
+    "megatron-deepspeed",
+    "peft",
 ]
 """Trainers on top of a framework, which `frameworks/trainers.py` describes."""
 Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
@@ -277,9 +287,23 @@ class Achieved(StrictModel):
         return Overlap(gradients=self.overlap)
 
 
+_NAMES_OF_LIBRARIES: dict[str, str] = {
+    "pytorch": "fsdp2 or ddp",
+    "torch": "fsdp2 or ddp",
+    "fsdp": "fsdp2",
+    "huggingface": "transformers",
+    "hf": "transformers",
+    "jax": "maxtext",
+    "llm-foundry": "composer",
+}
+"""What who names a library may mean."""
+
+
 def refuse_unknown_framework(value: object) -> object:
     """Refuse a name that is like that of no framework, with what to give for another trainer."""
     frameworks, trainers = get_args(FrameworkName), get_args(TrainerName)
+    if isinstance(value, str) and (library := known_spelling(value, _NAMES_OF_LIBRARIES)):
+        raise broken_rule("must be a known name", f"did you mean {_NAMES_OF_LIBRARIES[library]}")
     if not isinstance(value, str) or known_spelling(value, frameworks) or fitting(value, frameworks):
         return value
     if alike := nearest(value, frameworks + trainers, max_names=1, min_alike=0.7):
@@ -294,9 +318,8 @@ class Training(StrictModel):
     framework: Annotated[AnySpelling[FrameworkName], BeforeValidator(refuse_unknown_framework)] = Field(
         "megatron",
         description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
-        "the defaults that torchtitan ships. Names of trainers are taken too (verl, axolotl, openrlhf, trl, "
-        "llamafactory, nemo, megatron-bridge, ms-swift, olmo-core, prime-rl, torchtune, unsloth): the framework on "
-        "which they run is then the answer's.",
+        f"the defaults that torchtitan ships. Names of trainers are taken too ({', '.join(get_args(TrainerName))}): "
+        "the framework on which they run is then the answer's.",
     )
     trainer: TrainerName | None = Field(
         None,
