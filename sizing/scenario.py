@@ -18,6 +18,7 @@ from sizing.frameworks.registry import (
 )
 from sizing.frameworks.trainers import trainer_on
 from sizing.layout import Parallelism
+from sizing.layout.formats import with_format_of_framework
 from sizing.model import Model
 from sizing.printed_numbers import validate_as_printed
 from sizing.provenance import Assumption, defaults_used
@@ -116,7 +117,7 @@ class Scenario(StrictModel):
         if not isinstance(document, Mapping):
             return validated(document)
         always_there = [name for name, field in cls.model_fields.items() if field.default_factory is not None]
-        document = with_framework_of_trainer(document)
+        document = with_format_of_framework(with_framework_of_trainer(document))
         then = defaults_of_framework(document)
         version = document.get("schema_version")
         if isinstance(version, int) and version < SCHEMA_VERSION:

@@ -44,7 +44,8 @@ class CheckpointFiles(StrictModel):
 
     format: FormatName | None = Field(
         None,
-        description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
+        description="Layout of the files; `ckpt-size formats` lists them. full, sharded and dcp name the one that the "
+        "framework has of that kind. Default: the one that it writes by itself.",
     )
     mode: AnySpelling[Mode] = Field(
         "sync",

@@ -2,7 +2,7 @@
 
 from sizing.layout.formats.base import CheckpointFormat, Mode
 from sizing.layout.formats.checks import check_format, check_resharding, is_allowed
-from sizing.layout.formats.registry import FORMATS, FormatName, format_of, formats_of
+from sizing.layout.formats.registry import FORMATS, FormatName, format_of, formats_of, with_format_of_framework
 
 __all__ = [
     "FORMATS",
@@ -14,4 +14,5 @@ __all__ = [
     "format_of",
     "formats_of",
     "is_allowed",
+    "with_format_of_framework",
 ]

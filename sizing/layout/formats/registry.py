@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
+from sizing.field_paths import value_at, with_fields
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout.formats.base import CheckpointFormat, FormatField, Gathers, Mode, Reshards
 from sizing.layout.formats.deepspeed import DEEPSPEED
@@ -57,6 +59,36 @@ def formats_of(name: FrameworkName) -> list[CheckpointFormat]:
     """List the formats in which a framework saves: those that name it, and its default."""
     default = FRAMEWORKS[name].format
     return [each for each in FORMATS.values() if name in each.frameworks or each.name == default]
+
+
+_NAMES_OF_KINDS: dict[str, Callable[[CheckpointFormat], bool]] = {
+    "full": lambda each: each.is_by_rank_0,
+    "full-state-dict": lambda each: each.is_by_rank_0,
+    "sharded": lambda each: not each.is_by_rank_0,
+    "sharded-state-dict": lambda each: not each.is_by_rank_0,
+    "dcp": lambda each: each.planning is not None,
+    "distcp": lambda each: each.planning is not None,
+}
+"""Names that people and configs give to kinds of formats. Source: PyTorch, StateDictType, as fsdp_state_dict_type of
+accelerate takes it; torch.distributed.checkpoint, and the suffix of its files."""
+
+
+def with_format_of_framework(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put the format that a framework has of a kind in the place of the name of that kind.
+
+    >>> with_format_of_framework({"training": {"framework": "ddp"}, "checkpoint": {"format": "FULL_STATE_DICT"}})
+    {'training': {'framework': 'ddp'}, 'checkpoint': {'format': 'torch-save'}}
+    """
+    name, framework = value_at(document, "checkpoint.format"), value_at(document, "training.framework") or "megatron"
+    if not isinstance(name, str) or not isinstance(framework, str):
+        return document
+    kind, spelled = known_spelling(name, _NAMES_OF_KINDS), known_spelling(framework, FRAMEWORKS)
+    named = next((each for each in FRAMEWORKS if each == spelled), None)
+    if kind is None or named is None:
+        return document
+    default_first = sorted(formats_of(named), key=lambda each: each.name != FRAMEWORKS[named].format)
+    found = next((each.name for each in default_first if _NAMES_OF_KINDS[kind](each)), None)
+    return with_fields(document, {"checkpoint.format": found}) if found else document
 
 
 def format_of(name: str | None, framework: FrameworkName) -> CheckpointFormat:

@@ -221,12 +221,47 @@ def test_a_trainer_is_answered_by_what_it_runs_on_and_says_so(name: str) -> None
         ("torchtune", {"precision": "bf16-mixed"}, 12),
         ("verl", {}, 12),
         ("verl", {"precision": "bf16"}, 6),
+        ("areal", {}, 6),
+        ("litgpt", {}, 12),
+        ("slime", {}, 14),
     ],
 )
 def test_a_trainer_of_pure_bf16_keeps_half(framework: str, stated: dict[str, str], bytes_per_parameter: int) -> None:
     """Weights and two moments of Adam: 3 values of 2 or 4 bytes."""
     report = answer({"model": {"num_parameters": 10**9}, "training": {"framework": framework, **stated}})
     assert report.checkpoint.logical_bytes == bytes_per_parameter * 10**9
+
+
+@pytest.mark.parametrize(
+    ("library", "meant"),
+    [("HF", "transformers"), ("PyTorch", "fsdp2 or ddp"), ("fsdp", "fsdp2"), ("llm-foundry", "composer")],
+)
+def test_the_name_of_a_library_is_refused_with_what_may_be_meant(library: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"training\.framework must be a known name.*did you mean {meant}"):
+        scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": library}})
+
+
+@pytest.mark.parametrize(
+    ("framework", "kind", "name"),
+    [
+        ("transformers", "FULL_STATE_DICT", "hf-trainer"),
+        ("accelerate", "SHARDED_STATE_DICT", "accelerate-fsdp"),
+        ("fsdp2", "full", "full"),
+        ("fsdp2", "DCP", "fsdp-sharded"),
+        ("megatron", "dcp", "torch-dist"),
+        ("lightning", "full", "lightning"),
+        ("verl", "sharded", "fsdp-sharded"),
+    ],
+)
+def test_a_kind_of_format_is_the_frameworks_own_of_that_kind(framework: str, kind: str, name: str) -> None:
+    document = {"model": {"preset": "gpt2"}, "training": {"framework": framework}, "checkpoint": {"format": kind}}
+    assert scenario_from(document).checkpoint.format == name
+
+
+def test_a_kind_of_format_that_a_framework_has_not_is_refused_with_its_formats() -> None:
+    document = {"model": {"preset": "gpt2"}, "training": {"framework": "deepspeed"}, "checkpoint": {"format": "full"}}
+    with pytest.raises(InvalidInput, match=r"checkpoint\.format must be one of deepspeed with framework deepspeed"):
+        answer(document)
 
 
 def test_the_full_state_dict_of_torchtune_is_no_shards_of_torchtitan() -> None:
