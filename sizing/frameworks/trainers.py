@@ -152,7 +152,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "litgpt": Trainer(
         "LitGPT",
         "fsdp2",
-        f"with --precision bf16-true give {_BF16}",
+        f"with bf16-true as its precision give {_BF16}",
         "LitGPT, finetune/full.py: FSDPStrategy with state_dict_type full; model, optimizer and scheduler are saved",
         (ShippedDefault("checkpoint.format", "full", "state_dict_type full"),),
     ),

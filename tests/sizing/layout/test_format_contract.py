@@ -19,7 +19,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import formats
 from sizing.layout.containers import METADATA
 from sizing.layout.files import SavingRank, count_files, saving_ranks
-from sizing.layout.formats import FORMATS, CheckpointFormat, Mode
+from sizing.layout.formats import FORMATS, CheckpointFormat, Mode, formats_of
 from sizing.layout.formats.base import FormatField
 from sizing.layout.formats.registry import by_name
 from sizing.layout.holders import rank_shards
@@ -216,8 +216,11 @@ def test_a_format_is_saved_in_its_modes_alone(saved_as: CheckpointFormat, framew
 @pytest.mark.parametrize("framework", get_args(FrameworkName))
 def test_a_format_belongs_to_its_frameworks_alone(saved_as: CheckpointFormat, framework: FrameworkName) -> None:
     question = document(saved_as, framework, {})
+    gathers_all = [each.name for each in formats_of(framework) if each.is_by_rank_0]
     if framework in saved_as.frameworks:
         assert size_layout(scenario_from(question)).checkpoint_layout.size.total_bytes > 0
+    elif saved_as.name == "full" and gathers_all:  # the name of a kind, too
+        assert size_layout(scenario_from(question)).checkpoint_layout.size.format in gathers_all
     else:
         refused(question, f"checkpoint.format must be one of .* with framework {framework}")
 
