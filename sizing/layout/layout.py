@@ -118,6 +118,12 @@ class CheckpointLayout(RankContents):
         """Parts that are gathered from other ranks in host memory before the write."""
         return self.saved_as.gathered_parts(self.sharding)
 
+    @property
+    def fullest_node_over_mean(self) -> float:
+        """Bytes that the fullest node writes over those of a node with most writers, if all wrote the same."""
+        num_nodes = self.on_nodes.num_writers / self.on_nodes.max_writers_per_node
+        return self.on_nodes.max_node_bytes * num_nodes / self.size.written_bytes
+
     @functools.cached_property
     def layout(self) -> Layout:
         """`layout` block of the report with every class of ranks. It is computed only on demand."""
@@ -175,8 +181,11 @@ def lay_out(
     if not contents.size.written_bytes:
         raise nothing_to_save("weights of frozen tensors alone, which it leaves out")
     return CheckpointLayout(
+    on_nodes = writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers)
+    if parallelism.places_tables:
+        sharding = replace(sharding, fullest_over_mean=on_nodes.largest_over_mean)
         **vars(contents),
-        on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),
+        on_nodes=on_nodes,
         saved_as=saved_as,
         sharding=sharding,
         assumptions=(
@@ -308,6 +317,12 @@ def _assumptions(
         field = "checkpoint.stored_fraction"
         yield Assumption(field=field, value=size.stored_fraction, reason=plausible_choice(field).source)
     if training.optimizer in WHOLE_MATRICES:
+    if parallelism.places_tables:
+        reason = (
+            "the largest first, each on the rank with the fewest columns, as TorchRec's planner places tables that are "
+            "read equally often (GreedyPerfPartitioner)"
+        )
+        yield Assumption(field="layout.table_placement", value="balanced by columns", reason=reason)
         reason = WHOLE_MATRICES[training.optimizer]
         yield Assumption(field="layout.optimizer_statistics", value="of the shard that a rank holds", reason=reason)
     yield from saved_as.assumptions

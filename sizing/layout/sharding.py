@@ -24,7 +24,8 @@ class Sharding:
 
     `shard_group`: number of ranks that each have their own rows of every tensor. Only FSDP cuts tensors; ZeRO and a
     distributed optimizer divide one flat buffer of all tensors. `copies_fp32_weights`: the optimizer keeps an fp32 copy
-    of its share even of fp32 weights.
+    of its share even of fp32 weights. `fullest_over_mean`: bytes of the fullest of these ranks over those of the mean,
+    above 1 where embedding tables stand whole on one rank.
     """
 
     weights: Ranks
@@ -33,6 +34,7 @@ class Sharding:
     shard_group: int
     gathers: GatheredUnits
     copies_fp32_weights: bool = False
+    fullest_over_mean: float = 1.0
 
 
 UNDIVIDED = Sharding(weights=WHOLE, gradients=WHOLE, optimizer=WHOLE, shard_group=1, gathers="nothing")

@@ -229,7 +229,7 @@ class StateRule:
     def rank_bytes(self, dense: Content, expert: Content) -> float:
         """Return the state bytes of a rank that holds these dense and expert tensors."""
         shared = self.sharding
-        return self._bytes(
+        return shared.fullest_over_mean * self._bytes(
             dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
         ) + self._bytes(
             expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
