@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from sizing.errors import InvalidInput
-from sizing.frameworks import FRAMEWORKS, base_dtype
+from sizing.frameworks import FRAMEWORKS
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
@@ -410,19 +410,8 @@ def _step_assumptions(results: _Results) -> Iterator[Assumption]:
 
 
 def _adapter_warnings(training: Training, model: ResolvedModel) -> Iterator[str]:
-    """Warn of what a checkpoint of adapters lacks, and of copies in another dtype than that in which they are counted.
-
-    Source of the copies' dtype: PEFT 0.21, utils/other.py, ModulesToSaveWrapper, a deep copy, and
-    prepare_model_for_kbit_training; measured with a base in bf16.
-    """
-    adapters, precision = training.adapters, training.precision
-    is_trained_fp32 = FRAMEWORKS[training.framework].keeps[precision].dtypes["weights"] == "fp32"
-    if adapters is not None and adapters.modules_to_save and is_trained_fp32 and base_dtype(training) == "bf16":
-        yield (
-            "The modules that are trained whole are counted in fp32, as the adapters are and as they stand beside a "
-            "base in 4 or 8 bits. PEFT copies them from a base in bf16 as they are: their weights and moments then "
-            "take half, which training.precision bf16 counts"
-        )
+    """Warn of what a checkpoint of adapters lacks."""
+    adapters = training.adapters
     if adapters is not None and not adapters.save_base:
         base = decimal_bytes_text(weights_bytes(model.inventory, "bf16"))
         yield (

@@ -13,8 +13,9 @@ from sizing.state.training import FrameworkName, TrainerName
 class Trainer:
     """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read.
 
-    `keeps_base_as_trained` is as that of Framework. `adapter_targets`: modules that get adapters where none are named,
-    if they are not PEFT's, read in `adapter_source`.
+    `keeps_base_as_trained` is as that of Framework. `raises_trained`: it casts all trained weights to fp32, those of
+    modules that are trained whole beside adapters too. `adapter_targets`: modules that get adapters where none are
+    named, if they are not PEFT's, read in `adapter_source`.
     """
 
     title: str
@@ -23,6 +24,7 @@ class Trainer:
     source: str
     defaults: tuple[ShippedDefault, ...] = ()
     keeps_base_as_trained: bool = False
+    raises_trained: bool = False
     adapter_targets: tuple[str, ...] = ()
     adapter_source: str = ""
 
@@ -64,7 +66,9 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "LLaMA-Factory",
         "transformers",
         f"with pure_bf16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework deepspeed",
-        "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer",
+        "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer; model/adapter.py, "
+        "cast_trainable_params_to_fp32",
+        raises_trained=True,
     ),
     "nemo": Trainer(
         "NeMo",

@@ -165,6 +165,7 @@ def lay_out(
                 has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
                 copies_fp32_weights=sharding.copies_fp32_weights,
                 has_frozen=not all(group.is_trained for group in inventory),
+                is_sharded=sharding.weights.dense > 1,
             ),
             training.precision,
             files_per_rank=checkpoint.files_per_rank or 1,
@@ -180,17 +181,17 @@ def lay_out(
     )
     if not contents.size.written_bytes:
         raise nothing_to_save("weights of frozen tensors alone, which it leaves out")
-    return CheckpointLayout(
     on_nodes = writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers)
     if parallelism.places_tables:
         sharding = replace(sharding, fullest_over_mean=on_nodes.largest_over_mean)
+    return CheckpointLayout(
         **vars(contents),
         on_nodes=on_nodes,
         saved_as=saved_as,
         sharding=sharding,
         assumptions=(
             *_assumptions(saved_as, training, parallelism, checkpoint, contents.size),
-            *adapter_assumptions(training, model.inventory),
+            *adapter_assumptions(training, model.inventory, is_sharded=sharding.weights.dense > 1),
             *split_assumptions(parallelism, model.num_layers),
         ),
     )
@@ -316,13 +317,13 @@ def _assumptions(
     if saved_as.stored_fractions and checkpoint.is_compressed_by_format and not is_given:
         field = "checkpoint.stored_fraction"
         yield Assumption(field=field, value=size.stored_fraction, reason=plausible_choice(field).source)
-    if training.optimizer in WHOLE_MATRICES:
     if parallelism.places_tables:
         reason = (
             "the largest first, each on the rank with the fewest columns, as TorchRec's planner places tables that are "
             "read equally often (GreedyPerfPartitioner)"
         )
         yield Assumption(field="layout.table_placement", value="balanced by columns", reason=reason)
+    if training.optimizer in WHOLE_MATRICES:
         reason = WHOLE_MATRICES[training.optimizer]
         yield Assumption(field="layout.optimizer_statistics", value="of the shard that a rank holds", reason=reason)
     yield from saved_as.assumptions

@@ -194,7 +194,7 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
     384
     """
-    kept = part.of(is_trained=group.is_trained)
+    kept = part.of(is_trained=group.is_trained, name=group.name)
     if kept is None:
         return 0
     per_parameter = kept.bytes_per_parameter

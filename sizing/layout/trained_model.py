@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sizing.checkpoint_files.peft_modules import means_all_linear, tensors_named
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS, base_dtype
+from sizing.frameworks.saved_parts import copy_dtype
 from sizing.frameworks.trainers import TRAINERS
 from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
@@ -101,8 +102,8 @@ def has_bare_counts(inventory: Inventory) -> bool:
     return any(group.placement == "spread" and group.is_trained for group in inventory)
 
 
-def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[Assumption]:
-    """Report which matrices get an adapter and what the frozen weights are, if the scenario does not say it."""
+def adapter_assumptions(training: Training, inventory: Inventory, *, is_sharded: bool) -> Iterator[Assumption]:
+    """Report which matrices get an adapter, and the dtypes of frozen weights and copies, if the scenario is silent."""
     adapters = training.adapters
     if adapters is None:
         return
@@ -121,3 +122,9 @@ def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[As
     elif adapters.double_quant is None and adapters.base_dtype in DOUBLE_QUANTIZED:
         reason = "default: as in QLoRA (Dettmers et al. 2023); BitsAndBytesConfig alone ships without"
         yield Assumption(field="training.adapters.double_quant", value=True, reason=reason)
+    if (of_copies := copy_dtype(training, is_sharded=is_sharded)) is not None:
+        reason = (
+            "PEFT copies modules from a base in bf16 as they are, with moments in their dtype; beside a base in 4 or 8 "
+            "bits, and with FSDP, they are in fp32"
+        )
+        yield Assumption(field="training.adapters.modules_to_save", value=of_copies, reason=reason)

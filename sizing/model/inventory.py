@@ -19,6 +19,9 @@ from sizing.model.architecture import Architecture
 from sizing.model.families import FusedPart
 from sizing.model.layer_tensors import Tensor, attention, dense_ffn, expert_ffn, norms
 
+COPY = ".modules_to_save"
+"""End of the name of a copy that is trained whole beside adapters. Source: PEFT 0.21, utils/other.py,
+ModulesToSaveWrapper."""
 TensorRole = Literal["hidden-matrix", "embedding", "other"]
 Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage", "spread"]
 """`layers`: with each layer in `layers`. `first-and-last-stage`: one tensor, of which both stages keep a

@@ -15,7 +15,7 @@ from sizing.checkpoint_files.peft_modules import (
 )
 from sizing.errors import InvalidInput
 from sizing.model.families import FusedPart
-from sizing.model.inventory import Inventory, TensorGroup, with_fused
+from sizing.model.inventory import COPY, Inventory, TensorGroup, with_fused
 
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
@@ -176,10 +176,6 @@ def with_adapters(
             adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
         with_first.update([fused] if group.fused else [])
     return (*frozen, *adapters, *whole)
-
-
-COPY = ".modules_to_save"
-"""End of the name of a copy that is trained whole. Source: PEFT 0.21, utils/other.py, ModulesToSaveWrapper."""
 
 
 def trained_whole(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:

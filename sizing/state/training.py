@@ -186,8 +186,9 @@ class Adapters(StrictModel):
     ] = Field(
         None,
         description="Modules that are trained whole beside the adapters, by PEFT's names (embed_tokens, lm_head, norm) "
-        "or those of tensors. Each is a copy that is saved with the adapters, in their dtype; a tied head is a copy of "
-        "its own. A text has commas between names. Default: none.",
+        "or those of tensors. Each is a copy that is saved with the adapters; a tied head is a copy of its own. From a "
+        "base in bf16 it is in bf16 too, unless FSDP raises it to fp32. A text has commas between names. Default: "
+        "none.",
     )
     bias: AnySpelling[AdapterBias] = Field(
         "none",
