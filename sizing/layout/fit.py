@@ -27,7 +27,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     if parallelism.places_tables and not (is_listed and any(g.role == "embedding" for g in model.inventory)):
         raise InvalidInput.of(
             "parallelism.table_sharding",
-            "must be row-wise for a model without embedding tables in model.tensors",
+            "must be row-wise for a model without a list of embedding tables",
             value=parallelism.table_sharding,
             remedy="remove it, or list the tables in model.tensors",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from sizing.layout.assignment import Assignment, assign_to_empty, assigned_bytes, runs_of_equal
+from sizing.layout.assignment import Assignment, Sizes, assign_to_empty, assigned_bytes, runs_of_equal
 from sizing.layout.holders import Shard
 from sizing.layout.parallelism import Parallelism, TableSharding
 from sizing.layout.stages import Holding, StageSpan
@@ -118,9 +118,18 @@ class FsdpSpan:
         return cls(mesh, *cut, tuple(tables), assign_to_empty(costs, mesh.shards))
 
     @property
+    def fullest_over_mean(self) -> float:
+        """Parameters of the fullest rank over those of the mean rank, where tables stand on one; without tables 1."""
+        if not self.tables:
+            return 1.0
+        of_tables = assigned_bytes(_sizes(self.tables), self.placed)
+        of_rest = sum(h.count * math.prod(h.shape) for h in (*self.dense, *self.repeated)) / self.mesh.shards
+        return float((of_tables.max() + of_rest) / (of_tables.mean() + of_rest))
+
+    @property
     def least_over_placed(self) -> float:
         """Parameters of tables on the fullest rank if bytes were balanced, over those that it has."""
-        sizes = tuple((math.prod(h.shape), h.count) for h in self.tables)
+        sizes = _sizes(self.tables)
         by_size = assigned_bytes(sizes, assign_to_empty(sizes, self.mesh.shards))
         return float(by_size.max() / assigned_bytes(sizes, self.placed).max())
 
@@ -224,6 +233,10 @@ class FsdpSpan:
         if mesh.shards_over_width(h):
             return _shard(h, (num_experts, width // mesh.expert_shards, *others))
         return _shard(h, (_chunk(num_experts, mesh.expert_shards, shard), width, *others))
+
+
+def _sizes(tables: Iterable[Holding]) -> Sizes:
+    return tuple((math.prod(h.shape), h.count) for h in tables)
 
 
 def _by_repetition(holdings: list[Holding], degree: int) -> tuple[tuple[Holding, ...], tuple[Holding, ...]]:

@@ -22,7 +22,13 @@ from sizing.layout.holders import Content, HolderClass, holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Parallelism
 from sizing.layout.placement import require_walkable
 from sizing.layout.ranks import Layout, WritersOnNodes, layout_of, writers_on_nodes
-from sizing.layout.sharding import Sharding, has_distributed_optimizer, optimizer_sharding_of, zero_stage_of
+from sizing.layout.sharding import (
+    Sharding,
+    has_distributed_optimizer,
+    optimizer_sharding_of,
+    with_placed_tables,
+    zero_stage_of,
+)
 from sizing.layout.size import CheckpointSize, size_of
 from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import adapter_assumptions, has_bare_counts, trained_inventory
@@ -181,14 +187,11 @@ def lay_out(
     )
     if not contents.size.written_bytes:
         raise nothing_to_save("weights of frozen tensors alone, which it leaves out")
-    on_nodes = writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers)
-    if parallelism.places_tables:
-        sharding = replace(sharding, fullest_over_mean=on_nodes.largest_over_mean)
     return CheckpointLayout(
         **vars(contents),
-        on_nodes=on_nodes,
+        on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),
         saved_as=saved_as,
-        sharding=sharding,
+        sharding=with_placed_tables(sharding, contents.holders[0].span, parallelism),
         assumptions=(
             *_assumptions(saved_as, training, parallelism, checkpoint, contents.size),
             *adapter_assumptions(training, model.inventory, is_sharded=sharding.weights.dense > 1),

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
-from sizing.layout.fsdp_shards import FsdpMesh
+from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
 from sizing.layout.parallelism import Parallelism, Ranks
+from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
 
 ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
@@ -55,6 +56,22 @@ def sharding_of(training: Training, parallelism: Parallelism) -> Sharding:
             return _shard_by_zero(training, parallelism)
         case "mesh-axes":
             return _shard_by_mesh_axes(parallelism)
+
+
+def with_placed_tables(sharding: Sharding, span: StageSpan, parallelism: Parallelism) -> Sharding:
+    """Return the sharding with what the fullest rank has where the tables of a span each stand on one rank.
+
+    >>> from sizing.layout.stages import stage_spans
+    >>> from sizing.model import TensorGroup
+    >>> degrees = Parallelism(data=2, table_sharding="table-wise")
+    >>> tables = tuple(TensorGroup(f"table_{rows}", (rows, 4), 1, "first-stage") for rows in (9, 5, 4))
+    >>> (span,) = stage_spans(tables, degrees, num_layers=0)
+    >>> round(with_placed_tables(shard_by_fsdp(degrees), span, degrees).fullest_over_mean, 3)
+    1.444
+    """
+    if not parallelism.places_tables:
+        return sharding
+    return replace(sharding, fullest_over_mean=FsdpSpan.of(span, FsdpMesh.of(parallelism)).fullest_over_mean)
 
 
 def ranks_of_a_copy(parallelism: Parallelism, *, shard_group: int) -> int:

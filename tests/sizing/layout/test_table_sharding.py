@@ -93,7 +93,7 @@ def test_memory_save_and_restore_follow_the_largest_rank() -> None:
     ("blocks", "sentence"),
     [
         ({"training": {"framework": "megatron"}}, "table_sharding is a field of format fsdp-sharded"),
-        ({"model": {"preset": "gpt2"}}, "must be row-wise for a model without embedding tables in model.tensors"),
+        ({"model": {"preset": "gpt2"}}, "must be row-wise for a model without a list of embedding tables"),
         (
             {"parallelism": {"data": 2, "tensor": 2, "table_sharding": "table-wise"}},
             "must be row-wise with tensor ranks, which cut tables by rows",
@@ -107,3 +107,16 @@ def test_memory_save_and_restore_follow_the_largest_rank() -> None:
 def test_a_sharding_that_no_table_can_have_is_refused(blocks: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         report_of((1_000_000, 1_000_000), num_ranks=2, table_sharding="table-wise", **blocks)
+
+
+def test_a_search_of_layouts_weighs_the_largest_rank() -> None:
+    """Two tables of 20.6 GB and their gradients do not fit a GPU of 80 GB, as shares of a fourth would."""
+    report = report_of(
+        CRITEO,
+        num_ranks=8,
+        parallelism={"data": 8, "shard_group": 4, "table_sharding": "table-wise"},
+        cluster={"node_spec": {"gpus_per_node": 8, "gpu_memory_bytes": "80 GB"}},
+    )
+    assert not report.training.state_fits
+    (said,) = [each for each in report.warnings if "nearest layout" in each]
+    assert "The nearest layout that fits is data 8, shard group 8: 41.0" in said
