@@ -15,7 +15,8 @@ class Trainer:
 
     `keeps_base_as_trained` is as that of Framework. `raises_trained`: it casts all trained weights to fp32, those of
     modules that are trained whole beside adapters too. `adapter_targets`: modules that get adapters where none are
-    named, if they are not PEFT's, read in `adapter_source`.
+    named, if they are not PEFT's, read in `adapter_source`. `shares_expert_adapters`: modules of experts are adapted
+    too, with one adapter for all experts of a rank, which files have once for each.
     """
 
     title: str
@@ -27,6 +28,7 @@ class Trainer:
     raises_trained: bool = False
     adapter_targets: tuple[str, ...] = ()
     adapter_source: str = ""
+    shares_expert_adapters: bool = False
 
 
 _LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -84,7 +86,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "with the distributed optimizer give training.distributed_optimizer",
         "Megatron-Bridge, training/checkpointing.py, on Megatron-Core",
         adapter_targets=_LINEAR_OF_MEGATRON,
-        adapter_source="Megatron-Bridge, peft/lora.py, target_modules, 0191fc5e1b7f",
+        adapter_source="Megatron-Bridge 0.6, peft/lora.py, target_modules",
+        shares_expert_adapters=True,  # share_expert_adapters; peft/utils.py, _apply_expert_axis_factory, since 0.5
     ),
     "ms-swift": Trainer(
         "ms-swift",

@@ -173,7 +173,7 @@ def rank_shards(span: StageSpan, parallelism: Parallelism, tensor_rank: int) -> 
     return (
         [shard_of(h, num_ranks=tensor, rank=tensor_rank) for h in span.holdings if not h.experts],
         [
-            shard.counted(shard.count * h.experts // parallelism.expert)
+            shard.counted(shard.count * h.num_experts_on(parallelism.expert))
             for h in span.holdings
             if h.experts
             for shard in [shard_of(h, num_ranks=expert_tensor, rank=rank_of_expert)]

@@ -290,7 +290,11 @@ def _save(inputs: _SaveInputs) -> RankContents:
         expert_bytes=totals.expert_bytes,
         max_dense=max_dense,
         max_expert=max((holder.expert for holder in holders), key=lambda content: content.parameters),
-        num_trained_parameters=sum(group.num_parameters for group in inputs.inventory if group.is_trained),
+        num_trained_parameters=sum(
+            group.num_parameters // (group.experts if group.is_shared else 1)
+            for group in inputs.inventory
+            if group.is_trained
+        ),
         writers=writers,
         parts=parts,
         holders=holders,

@@ -156,7 +156,7 @@ class Adapters(StrictModel):
         "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
         "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
         "is in a model without attention. NeMo and Megatron-Bridge take linear_qkv, linear_proj, linear_fc1, "
-        "linear_fc2.",
+        "linear_fc2, which in Megatron-Bridge are those of experts too.",
     )
     base_dtype: Annotated[
         AnySpelling[BaseDtype] | None,
