@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from sizing.frameworks import FRAMEWORKS, base_dtype
+from sizing.errors import InvalidInput
+from sizing.frameworks import FRAMEWORKS
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
 from sizing.layout.formats import formats_of
-from sizing.layout.size import max_bytes_with_whole_tables, size_warnings, weights_bytes
+from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
+from sizing.layout.size import size_warnings, weights_bytes
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.notebook import report_html
@@ -408,19 +410,8 @@ def _step_assumptions(results: _Results) -> Iterator[Assumption]:
 
 
 def _adapter_warnings(training: Training, model: ResolvedModel) -> Iterator[str]:
-    """Warn of what a checkpoint of adapters lacks, and of copies in another dtype than that in which they are counted.
-
-    Source of the copies' dtype: PEFT 0.21, utils/other.py, ModulesToSaveWrapper, a deep copy, and
-    prepare_model_for_kbit_training; measured with a base in bf16.
-    """
-    adapters, precision = training.adapters, training.precision
-    is_trained_fp32 = FRAMEWORKS[training.framework].keeps[precision].dtypes["weights"] == "fp32"
-    if adapters is not None and adapters.modules_to_save and is_trained_fp32 and base_dtype(training) == "bf16":
-        yield (
-            "The modules that are trained whole are counted in fp32, as the adapters are and as they stand beside a "
-            "base in 4 or 8 bits. PEFT copies them from a base in bf16 as they are: their weights and moments then "
-            "take half, which training.precision bf16 counts"
-        )
+    """Warn of what a checkpoint of adapters lacks."""
+    adapters = training.adapters
     if adapters is not None and not adapters.save_base:
         base = decimal_bytes_text(weights_bytes(model.inventory, "bf16"))
         yield (
@@ -430,26 +421,37 @@ def _adapter_warnings(training: Training, model: ResolvedModel) -> Iterator[str]
         )
 
 
-MAX_TABLES = 100_000
-"""Above it tables are not placed one by one: that would take longer than the rest of an answer."""
 UNEVEN_TABLES = 1.1
-"""From which multiple on the fullest rank with whole tables is told: 10 % more, as figures are marked from."""
+"""From which multiple on another placement of tables is told: 10 % more, as figures are marked from."""
 
 
-def _table_warnings(training: Training, checkpoint_layout: CheckpointLayout, model: ResolvedModel) -> Iterator[str]:
-    """Warn that embedding tables of a recommender are counted as cut by rows, where whole ones fill a rank more."""
-    num_ranks, by_rows = checkpoint_layout.sharding.weights.dense, checkpoint_layout.on_nodes.max_rank_bytes
-    is_listed = model.architecture is None and model.composition is None
-    is_recommender = is_listed and is_row_wise(training.optimizer)
-    num_tables = sum(group.num_tensors for group in model.inventory if group.role == "embedding")
-    if not is_recommender or num_ranks == 1 or not 1 < num_tables <= MAX_TABLES:
+def _table_warnings(results: _Results) -> Iterator[str]:
+    """Warn of what the largest rank writes where tables of a recommender lie otherwise than is counted."""
+    scenario, layout = results.scenario, results.layout
+    degrees, counted = scenario.parallelism, layout.checkpoint_layout.on_nodes.max_rank_bytes
+    if degrees.places_tables:
+        span = FsdpSpan.of(layout.checkpoint_layout.writers[0].span, FsdpMesh.of(degrees))
+        if span.least_over_placed * UNEVEN_TABLES <= 1:
+            yield (
+                f"Tables are placed as TorchRec's planner does where all are read equally often, and the largest rank "
+                f"has {decimal_bytes_text(counted)}. A plan that balances bytes would leave it about "
+                f"{decimal_bytes_text(round(counted * span.least_over_placed))}"
+            )
         return
-    whole = max_bytes_with_whole_tables(model.inventory, checkpoint_layout.parts, num_ranks)
-    if whole >= UNEVEN_TABLES * by_rows:
+    num_tables = sum(group.num_tensors for group in layout.model.inventory if group.role == "embedding")
+    num_ranks = layout.checkpoint_layout.sharding.weights.dense
+    if degrees.table_sharding or not is_row_wise(scenario.training.optimizer) or num_ranks == 1 or num_tables < 2:
+        return
+    try:
+        placed = degrees.model_copy(update={"table_sharding": "table-wise"})
+        whole = size_layout(scenario.model_copy(update={"parallelism": placed})).checkpoint_layout.on_nodes
+    except InvalidInput:  # the format cuts tables in its own way, or the model has no list of them
+        return
+    if whole.max_rank_bytes >= UNEVEN_TABLES * counted:
         yield (
-            f"Embedding tables are counted as cut by rows over {num_ranks:,} ranks, TorchRec's row_wise. Placed whole, "
-            f"the largest first (table_wise), the largest rank has {decimal_bytes_text(whole)} where "
-            f"{decimal_bytes_text(by_rows)} is counted, and a save waits for it"
+            f"Embedding tables are counted as cut by rows over {num_ranks:,} ranks. Where each stands whole on one "
+            f"(parallelism.table_sharding table-wise), the largest rank has {decimal_bytes_text(whole.max_rank_bytes)} "
+            f"in place of {decimal_bytes_text(counted)}, and a save waits for it"
         )
 
 
@@ -477,7 +479,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
         )
     yield from model.warnings
     yield from size_warnings(checkpoint_layout.size)
-    yield from _table_warnings(scenario.training, checkpoint_layout, model)
+    yield from _table_warnings(results)
     yield from _adapter_warnings(scenario.training, model)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings

@@ -48,6 +48,12 @@ TENSORS_OF_MODULES: dict[str, tuple[str, ...]] = {
 """Matrices by modules. A gate and the projection beside it are two of one name; GPT-2 has a c_proj in attention
 and in its feed-forward block, of which PEFT adapts both. Source: the models of transformers 5.23; Megatron-Bridge,
 peft/lora.py, and NeMo 1, whose modules begin with linear, attention and mlp."""
+EXPERTS_OF_MODULES: dict[str, tuple[str, ...]] = {
+    "linear_fc1": ("shared_expert.up", "expert.up"),
+    "linear_fc2": ("shared_expert.down", "expert.down"),
+}
+"""Matrices of experts by modules whose names they share in Megatron-Core. Source: Megatron-Bridge 0.6, peft/utils.py,
+is_expert_linear."""
 HALVES_OF_GATE = frozenset({"gate_proj", "up_proj"})
 
 ALL_LINEAR = ("attention", "ffn")

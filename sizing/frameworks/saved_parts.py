@@ -23,12 +23,14 @@ def saved_parts(
     has_weights_beside_master: bool = True,
     copies_fp32_weights: bool = False,
     has_frozen: bool = False,
+    is_sharded: bool = True,
 ) -> tuple[StatePart, ...]:
     """List the parts that a checkpoint holds: what the framework keeps, unless `saved_state` says otherwise.
 
     Some formats save no low-precision weights where they save the master copy, of which the weights are a rounding.
     They still save the weights of frozen tensors, which have no master copy. Some optimizers keep no master copy of
-    weights that are fp32 already. Raises InvalidInput where the framework does not train so, or nothing would be saved.
+    weights that are fp32 already. `is_sharded`: FSDP or ZeRO divides the weights. Raises InvalidInput where the
+    framework does not train so, or nothing would be saved.
 
     >>> sum(part.tensor_bytes((1,), role="other") for part in saved_parts(Training()))
     14
@@ -47,7 +49,8 @@ def saved_parts(
             of_frozen_alone = False
             is_base_stated = training.adapters is not None and training.adapters.base_dtype is not None
             of_base = of_base if is_base_stated else None
-    parts = _parts(dtypes, training, of_base=of_base, has_weights_of_trained=not of_frozen_alone)
+    of_copies = copy_dtype(training, is_sharded=is_sharded)
+    parts = _parts(dtypes, training, of_base=of_base, of_copies=of_copies, has_weights_of_trained=not of_frozen_alone)
     if not parts:
         raise nothing_to_save("null for every part")
     return parts
@@ -78,6 +81,28 @@ def base_dtype(training: Training) -> SavedDtype | None:
     return "fp16" if training.precision == "fp16-mixed" else "bf16"
 
 
+def copy_dtype(training: Training, *, is_sharded: bool) -> SavedDtype | None:
+    """Return the dtype of modules that are trained whole beside adapters and of their moments; None if as of adapters.
+
+    PEFT copies a module as it is loaded, and raises adapters alone to fp32, so that a copy from a base in bf16 stays in
+    bf16. With FSDP, accelerate raises all trained weights to fp32; a base in 4 or 8 bits keeps its other modules in
+    fp32. Source: PEFT 0.21, utils/other.py, ModulesToSaveWrapper and prepare_model_for_kbit_training, and
+    tuners/tuners_utils.py, cast_adapter_dtype; accelerate 1.15, accelerator.py and utils/fsdp_utils.py; measured with
+    PEFT 0.21.2 and a base in bf16.
+
+    >>> from sizing.state.training import Adapters
+    >>> training = Training(framework="transformers", adapters=Adapters(rank=16, modules_to_save=("lm_head",)))
+    >>> copy_dtype(training, is_sharded=False), copy_dtype(training, is_sharded=True)
+    ('bf16', None)
+    """
+    adapters = training.adapters
+    if adapters is None or not adapters.modules_to_save or is_sharded:
+        return None
+    raises = training.trainer is not None and TRAINERS[training.trainer].raises_trained
+    is_raised = raises or FRAMEWORKS[training.framework].keeps[training.precision].dtypes["weights"] != "fp32"
+    return "bf16" if base_dtype(training) == "bf16" and not is_raised else None
+
+
 def nothing_to_save(value: str) -> InvalidInput:
     """Return the error for a checkpoint without a byte."""
     remedy = "give at least one part a dtype"
@@ -85,7 +110,7 @@ def nothing_to_save(value: str) -> InvalidInput:
 
 
 def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> tuple[StatePart, ...]:
-    """List the parts that the framework keeps while it trains, without gradients.
+    """List the parts that the framework keeps while it trains, without gradients; of copies as of adapters.
 
     Raises InvalidInput where the framework does not train so.
     """
@@ -119,6 +144,7 @@ def _parts(
     training: Training,
     *,
     of_base: SavedDtype | None,
+    of_copies: SavedDtype | None = None,
     has_weights_of_trained: bool = True,
 ) -> tuple[StatePart, ...]:
     """Make a part of each dtype that is not None; moments are those of the optimizer and of the schedule."""
@@ -133,6 +159,7 @@ def _parts(
             is_kept_of_frozen=name == "weights" and keeps_frozen,
             is_kept_of_trained=name != "weights" or has_weights_of_trained,
             frozen_dtype=of_base if name == "weights" and of_base != dtype else None,
+            copy_dtype=of_copies if name in ("weights", "moments") and dtype == "fp32" else None,
         )
         for name, dtype in dtypes.items()
         if dtype is not None and (name != "moments" or moments)

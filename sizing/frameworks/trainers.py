@@ -13,8 +13,10 @@ from sizing.state.training import FrameworkName, TrainerName
 class Trainer:
     """Trainer on top of a framework. `check`: what to give where its settings say so. `source`: where it was read.
 
-    `keeps_base_as_trained` is as that of Framework. `adapter_targets`: modules that get adapters where none are named,
-    if they are not PEFT's, read in `adapter_source`.
+    `keeps_base_as_trained` is as that of Framework. `raises_trained`: it casts all trained weights to fp32, those of
+    modules that are trained whole beside adapters too. `adapter_targets`: modules that get adapters where none are
+    named, if they are not PEFT's, read in `adapter_source`. `shares_expert_adapters`: modules of experts are adapted
+    too, with one adapter for all experts of a rank, which files have once for each.
     """
 
     title: str
@@ -23,8 +25,10 @@ class Trainer:
     source: str
     defaults: tuple[ShippedDefault, ...] = ()
     keeps_base_as_trained: bool = False
+    raises_trained: bool = False
     adapter_targets: tuple[str, ...] = ()
     adapter_source: str = ""
+    shares_expert_adapters: bool = False
 
 
 _LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -64,7 +68,9 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "LLaMA-Factory",
         "transformers",
         f"with pure_bf16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework deepspeed",
-        "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer",
+        "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer; model/adapter.py, "
+        "cast_trainable_params_to_fp32",
+        raises_trained=True,
     ),
     "nemo": Trainer(
         "NeMo",
@@ -80,7 +86,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "with the distributed optimizer give training.distributed_optimizer",
         "Megatron-Bridge, training/checkpointing.py, on Megatron-Core",
         adapter_targets=_LINEAR_OF_MEGATRON,
-        adapter_source="Megatron-Bridge, peft/lora.py, target_modules, 0191fc5e1b7f",
+        adapter_source="Megatron-Bridge 0.6, peft/lora.py, target_modules",
+        shares_expert_adapters=True,  # share_expert_adapters; peft/utils.py, _apply_expert_axis_factory, since 0.5
     ),
     "ms-swift": Trainer(
         "ms-swift",

@@ -23,6 +23,14 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     Raises InvalidInput naming both fields and the nearest degrees that work.
     """
     _check_degrees(parallelism, cluster)
+    is_listed = model.architecture is None and model.composition is None
+    if parallelism.places_tables and not (is_listed and any(g.role == "embedding" for g in model.inventory)):
+        raise InvalidInput.of(
+            "parallelism.table_sharding",
+            "must be row-wise for a model without a list of embedding tables",
+            value=parallelism.table_sharding,
+            remedy="remove it, or list the tables in model.tensors",
+        )
     if not model.num_layers:
         _check_count(parallelism, model)
     for field, degree, name, size in _divisions(parallelism, model):

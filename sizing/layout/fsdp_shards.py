@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
+from sizing.layout.assignment import Assignment, Sizes, assign_to_empty, assigned_bytes, runs_of_equal
 from sizing.layout.holders import Shard
-from sizing.layout.parallelism import Parallelism
+from sizing.layout.parallelism import Parallelism, TableSharding
 from sizing.layout.stages import Holding, StageSpan
+
+MIN_BLOCK_COLUMNS = 128
+"""Min columns of a block of a table. Source: TorchRec, distributed/planner/constants.py, MIN_CW_DIM."""
+
+
+def num_column_blocks(num_columns: int) -> int:
+    """Count the equal blocks of columns into which TorchRec cuts a table.
+
+    A block has the fewest columns, 128 or more and a multiple of 4, that divide those of the table; a table without
+    such a divisor is one block. Source: TorchRec, distributed/sharding_plan.py, _get_block_size_for_cw_shard.
+
+    >>> [num_column_blocks(columns) for columns in (64, 128, 192, 256, 512)]
+    [1, 1, 1, 2, 4]
+    """
+    sizes = range(MIN_BLOCK_COLUMNS, num_columns, 4)
+    return num_columns // next((size for size in sizes if num_columns % size == 0), num_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +43,14 @@ class FsdpMesh:
     copies: int
     expert: int
     expert_tensor: int
+    table_sharding: TableSharding = "row-wise"
 
     @classmethod
     def of(cls, parallelism: Parallelism) -> Self:
         """Lay the ranks of a stage out by the degrees of the parallelism."""
         p, shards = parallelism, parallelism.shard_ranks
-        return cls(p.tensor, shards, p.num_replicas // shards, p.expert, p.expert_tensor_degree)
+        tables = p.table_sharding or "row-wise"
+        return cls(p.tensor, shards, p.num_replicas // shards, p.expert, p.expert_tensor_degree, tables)
 
     @property
     def expert_shards(self) -> int:
@@ -64,6 +84,12 @@ class FsdpSpan:
     torch/distributed/fsdp/_fully_shard/_fsdp_param.py and torch/distributed/tensor, chunks as torch.chunk makes them;
     torch/distributed/checkpoint/_dedup_save_plans.py, where of the ranks that have a tensor the one with the smallest
     plan writes it; torchtitan, distributed/fsdp.py, for experts along their width.
+
+    `tables` are embedding tables that are not cut by rows, or equal blocks of their columns, the largest first. Each
+    stands on one of the shards, that with the fewest columns of them so far. So does TorchRec's planner where every
+    table is read equally often, as it takes by default: the computed time of a table on one rank follows from its
+    columns and from how often it is read, not from its rows. Source: TorchRec, distributed/planner/partitioners.py,
+    GreedyPerfPartitioner; planner/shard_estimators.py, _get_tw_sharding_perf; planner/constants.py, POOLING_FACTOR.
     """
 
     mesh: FsdpMesh
@@ -71,13 +97,41 @@ class FsdpSpan:
     repeated: tuple[Holding, ...]
     experts: tuple[Holding, ...]
     repeated_experts: tuple[Holding, ...]
+    tables: tuple[Holding, ...]
+    placed: Assignment
 
     @classmethod
     def of(cls, span: StageSpan, mesh: FsdpMesh) -> Self:
-        """Divide the stages' tensors into those that tensor ranks cut and those that they repeat."""
-        dense = [h for h in span.holdings if not h.experts]
+        """Divide the stages' tensors into those that tensor ranks cut, those that they repeat, and placed tables."""
+        tables, dense = list[Holding](), list[Holding]()
+        for h in (each for each in span.holdings if not each.experts):
+            if mesh.table_sharding == "row-wise" or h.role != "embedding":
+                dense.append(h)
+                continue
+            num_rows, num_columns = h.shape
+            num_blocks = num_column_blocks(num_columns) if mesh.table_sharding == "column-wise" else 1
+            tables.append(replace(h, shape=(num_rows, num_columns // num_blocks), count=h.count * num_blocks))
+        tables.sort(key=lambda h: math.prod(h.shape), reverse=True)
         experts = [h for h in span.holdings if h.experts]
-        return cls(mesh, *_by_repetition(dense, mesh.tensor), *_by_repetition(experts, mesh.expert_tensor))
+        cut = (*_by_repetition(dense, mesh.tensor), *_by_repetition(experts, mesh.expert_tensor))
+        costs = tuple((h.shape[1], h.count) for h in tables)
+        return cls(mesh, *cut, tuple(tables), assign_to_empty(costs, mesh.shards))
+
+    @property
+    def fullest_over_mean(self) -> float:
+        """Parameters of the fullest rank over those of the mean rank, where tables stand on one; without tables 1."""
+        if not self.tables:
+            return 1.0
+        of_tables = assigned_bytes(_sizes(self.tables), self.placed)
+        of_rest = sum(h.count * math.prod(h.shape) for h in (*self.dense, *self.repeated)) / self.mesh.shards
+        return float((of_tables.max() + of_rest) / (of_tables.mean() + of_rest))
+
+    @property
+    def least_over_placed(self) -> float:
+        """Parameters of tables on the fullest rank if bytes were balanced, over those that it has."""
+        sizes = _sizes(self.tables)
+        by_size = assigned_bytes(sizes, assign_to_empty(sizes, self.mesh.shards))
+        return float(by_size.max() / assigned_bytes(sizes, self.placed).max())
 
     def portions(self, *, shard: int, tensor_rank: int) -> Iterator[Portion]:
         """List what a rank alone holds in its copy, and its share of what the tensor ranks of its shard repeat."""
@@ -96,8 +150,11 @@ class FsdpSpan:
         return (shard * self.mesh.tensor + tensor_rank) // (self.mesh.expert * self.mesh.expert_tensor)
 
     def dense_shards(self, shard: int, tensor_rank: int) -> list[Shard]:
-        """List the shards of dense tensors that tensor ranks cut, or of all if there is one tensor rank."""
-        return [self._dense(h, shard, tensor_rank) for h in self.dense]
+        """List the shards of dense tensors that tensor ranks cut, or of all if there is one tensor rank, and tables."""
+        cut = [self._dense(h, shard, tensor_rank) for h in self.dense]
+        column = int(self.placed.columns[shard])
+        counts = self.placed.counts[:, column - 1].tolist() if column else []
+        return cut + [_shard(h, h.shape).counted(num) for h, num in zip(self.tables, counts, strict=False) if num]
 
     def repeated_shards(self, shard: int) -> list[Shard]:
         """List the shards of dense tensors that each tensor rank has whole."""
@@ -146,6 +203,8 @@ class FsdpSpan:
             edges |= _chunk_edges(num_rows, self.mesh.shards)
         for rank in self._ranks_of_expert_edges():
             edges |= {rank // self.mesh.tensor, -(-rank // self.mesh.tensor)}
+        if self.tables:
+            edges.update(first for first, _ in runs_of_equal([self.placed.columns], set()))
         return sorted(edges)
 
     def tensor_edges(self) -> list[int]:
@@ -174,6 +233,10 @@ class FsdpSpan:
         if mesh.shards_over_width(h):
             return _shard(h, (num_experts, width // mesh.expert_shards, *others))
         return _shard(h, (_chunk(num_experts, mesh.expert_shards, shard), width, *others))
+
+
+def _sizes(tables: Iterable[Holding]) -> Sizes:
+    return tuple((math.prod(h.shape), h.count) for h in tables)
 
 
 def _by_repetition(holdings: list[Holding], degree: int) -> tuple[tuple[Holding, ...], tuple[Holding, ...]]:

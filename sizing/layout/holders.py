@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.stages import Holding, StageSpan, share
-from sizing.model.inventory import TensorRole
+from sizing.model.inventory import COPY, TensorRole
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 
@@ -56,7 +56,8 @@ def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
 class Content:
     """Number of parameters, and the bytes and tensors that each part of the state keeps of them.
 
-    `frozen_matrix_parameters` are those of matrices of layers that are not trained.
+    `frozen_matrix_parameters` are those of matrices of layers that are not trained, `copied_parameters` those of copies
+    that are trained whole beside adapters.
     """
 
     parameters: int
@@ -64,6 +65,7 @@ class Content:
     part_bytes: dict[PartName, int]
     part_tensors: dict[PartName, int]
     frozen_matrix_parameters: int = 0
+    copied_parameters: int = 0
 
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """Return the bytes of some of the parts, by name."""
@@ -78,11 +80,16 @@ def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content
     """Sum up the content of some shards; those without a parameter do not count."""
     held = [shard for shard in shards if shard.parameters]
     trained, frozen = ([shard for shard in held if shard.is_trained == is_trained] for is_trained in (True, False))
-    num_trained, num_frozen = (sum(shard.parameters for shard in some) for some in (trained, frozen))
+    copies = [shard for shard in trained if shard.name.endswith(COPY)]
+    if copies:
+        trained = [shard for shard in trained if not shard.name.endswith(COPY)]
+    kinds = (trained, copies, frozen)
+    num_trained, num_copied, num_frozen = (sum(shard.parameters for shard in kind) for kind in kinds)
     part_bytes, part_tensors = {}, {}
     for part in parts:
         kept = [
             (part.of_trained, trained, num_trained * part.is_kept_of_trained),
+            (part.of_copies, copies, num_copied * part.is_kept_of_trained),
             (part.of_frozen, frozen, num_frozen * part.is_kept_of_frozen),
         ]
         part_bytes[part.name] = sum(
@@ -96,7 +103,8 @@ def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content
             shard.count for _, some, number in kept if number for shard in some
         )
     num_matrix = sum(shard.parameters for shard in frozen if shard.role == "hidden-matrix")
-    return Content(num_trained + num_frozen, num_trained, part_bytes, part_tensors, num_matrix)
+    num_trained += num_copied
+    return Content(num_trained + num_frozen, num_trained, part_bytes, part_tensors, num_matrix, num_copied)
 
 
 Shards = tuple[list[Shard], list[Shard]]
@@ -165,7 +173,7 @@ def rank_shards(span: StageSpan, parallelism: Parallelism, tensor_rank: int) -> 
     return (
         [shard_of(h, num_ranks=tensor, rank=tensor_rank) for h in span.holdings if not h.experts],
         [
-            shard.counted(shard.count * h.experts // parallelism.expert)
+            shard.counted(shard.count * h.num_experts_on(parallelism.expert))
             for h in span.holdings
             if h.experts
             for shard in [shard_of(h, num_ranks=expert_tensor, rank=rank_of_expert)]

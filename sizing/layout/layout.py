@@ -22,7 +22,13 @@ from sizing.layout.holders import Content, HolderClass, holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Parallelism
 from sizing.layout.placement import require_walkable
 from sizing.layout.ranks import Layout, WritersOnNodes, layout_of, writers_on_nodes
-from sizing.layout.sharding import Sharding, has_distributed_optimizer, optimizer_sharding_of, zero_stage_of
+from sizing.layout.sharding import (
+    Sharding,
+    has_distributed_optimizer,
+    optimizer_sharding_of,
+    with_placed_tables,
+    zero_stage_of,
+)
 from sizing.layout.size import CheckpointSize, size_of
 from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import adapter_assumptions, has_bare_counts, trained_inventory
@@ -119,6 +125,12 @@ class CheckpointLayout(RankContents):
         """Parts that are gathered from other ranks in host memory before the write."""
         return self.saved_as.gathered_parts(self.sharding)
 
+    @property
+    def fullest_node_over_mean(self) -> float:
+        """Bytes that the fullest node writes over those of a node with most writers, if all wrote the same."""
+        num_nodes = self.on_nodes.num_writers / self.on_nodes.max_writers_per_node
+        return self.on_nodes.max_node_bytes * num_nodes / self.size.written_bytes
+
     @functools.cached_property
     def layout(self) -> Layout:
         """`layout` block of the report with every class of ranks. It is computed only on demand."""
@@ -160,6 +172,7 @@ def lay_out(
                 has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
                 copies_fp32_weights=sharding.copies_fp32_weights,
                 has_frozen=not all(group.is_trained for group in inventory),
+                is_sharded=sharding.weights.dense > 1,
             ),
             training.precision,
             files_per_rank=checkpoint.files_per_rank or 1,
@@ -179,10 +192,10 @@ def lay_out(
         **vars(contents),
         on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),
         saved_as=saved_as,
-        sharding=sharding,
+        sharding=with_placed_tables(sharding, contents.holders[0].span, parallelism),
         assumptions=(
             *_assumptions(saved_as, training, parallelism, checkpoint, contents.size),
-            *adapter_assumptions(training, model.inventory),
+            *adapter_assumptions(training, model.inventory, is_sharded=sharding.weights.dense > 1),
             *split_assumptions(parallelism, model.num_layers),
         ),
     )
@@ -278,7 +291,11 @@ def _save(inputs: _SaveInputs) -> RankContents:
         expert_bytes=totals.expert_bytes,
         max_dense=max_dense,
         max_expert=max((holder.expert for holder in holders), key=lambda content: content.parameters),
-        num_trained_parameters=sum(group.num_parameters for group in inputs.inventory if group.is_trained),
+        num_trained_parameters=sum(
+            group.num_parameters // (group.experts if group.is_shared else 1)
+            for group in inputs.inventory
+            if group.is_trained
+        ),
         writers=writers,
         parts=parts,
         holders=holders,
@@ -308,6 +325,12 @@ def _assumptions(
     if saved_as.stored_fractions and checkpoint.is_compressed_by_format and not is_given:
         field = "checkpoint.stored_fraction"
         yield Assumption(field=field, value=size.stored_fraction, reason=plausible_choice(field).source)
+    if parallelism.places_tables:
+        reason = (
+            "the largest first, each on the rank with the fewest columns, as TorchRec's planner places tables that are "
+            "read equally often (GreedyPerfPartitioner)"
+        )
+        yield Assumption(field="layout.table_placement", value="balanced by columns", reason=reason)
     if training.optimizer in WHOLE_MATRICES:
         reason = WHOLE_MATRICES[training.optimizer]
         yield Assumption(field="layout.optimizer_statistics", value="of the shard that a rank holds", reason=reason)

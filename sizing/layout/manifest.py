@@ -190,7 +190,7 @@ def _flat_buffers(file: File, parts: tuple[StatePart, ...]) -> Iterator[_EqualTe
 
 def _tensors_of_shard(part: StatePart, shard: Shard) -> Iterator[_EqualTensors]:
     """List what a part keeps of equal shards; nothing of shards without a value."""
-    kept = part.of(is_trained=shard.is_trained)
+    kept = part.of(is_trained=shard.is_trained, name=shard.name)
     if not shard.parameters or kept is None:
         return
     for moment, num_bytes in kept.statistics(shard.shape, role=shard.role):

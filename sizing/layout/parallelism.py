@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
+from sizing.spelling import AnySpelling
 from sizing.strict_model import StrictModel
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -20,6 +21,10 @@ TensorDegree = Annotated[int, Field(ge=1, le=4096)]
 
 Axis = Literal["tensor", "context", "expert", "data", "pipeline"]
 RankOrder = tuple[Axis, Axis, Axis, Axis, Axis]
+TableSharding = Literal["row-wise", "table-wise", "column-wise"]
+"""Ways to lay embedding tables over ranks, named as TorchRec's ShardingType names them. `row-wise`: every rank has
+some rows of each. `table-wise`: each stands whole on one rank. `column-wise`: each block of columns stands on one rank.
+"""
 
 DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipeline")
 """Order of Megatron-LM, tp-cp-ep-dp-pp: core/parallel_state.py."""
@@ -116,6 +121,12 @@ class Parallelism(StrictModel):
         description="FSDP ranks that shard one copy of the state. Fewer than all is HSDP. "
         "Default: all of data x context.",
     )
+    table_sharding: AnySpelling[TableSharding] | None = Field(
+        None,
+        description="How the embedding tables of model.tensors lie over FSDP ranks, by TorchRec's names: row-wise, "
+        "some rows of each on every rank; table-wise, each whole on one rank; column-wise, in blocks of at least 128 "
+        "columns, each on one rank. Default: row-wise.",
+    )
     rank_order: RankOrder = Field(
         DEFAULT_RANK_ORDER,
         description="Axes by which ranks are numbered, the fastest first. Default: Megatron-LM's tp-cp-ep-dp-pp.",
@@ -210,6 +221,11 @@ class Parallelism(StrictModel):
         if len(stated) > 1:
             raise broken_rule(f"has {' and also '.join(stated)}, which all say what stages hold", "give one of them")
         return self
+
+    @property
+    def places_tables(self) -> bool:
+        """Whether embedding tables, or blocks of their columns, each stand on one rank."""
+        return self.table_sharding in ("table-wise", "column-wise")
 
     @property
     def num_model_chunks(self) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
-from sizing.layout.fsdp_shards import FsdpMesh
+from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
 from sizing.layout.parallelism import Parallelism, Ranks
+from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
 
 ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
@@ -24,7 +25,8 @@ class Sharding:
 
     `shard_group`: number of ranks that each have their own rows of every tensor. Only FSDP cuts tensors; ZeRO and a
     distributed optimizer divide one flat buffer of all tensors. `copies_fp32_weights`: the optimizer keeps an fp32 copy
-    of its share even of fp32 weights.
+    of its share even of fp32 weights. `fullest_over_mean`: bytes of the fullest of these ranks over those of the mean,
+    above 1 where embedding tables stand whole on one rank.
     """
 
     weights: Ranks
@@ -33,6 +35,7 @@ class Sharding:
     shard_group: int
     gathers: GatheredUnits
     copies_fp32_weights: bool = False
+    fullest_over_mean: float = 1.0
 
 
 UNDIVIDED = Sharding(weights=WHOLE, gradients=WHOLE, optimizer=WHOLE, shard_group=1, gathers="nothing")
@@ -53,6 +56,22 @@ def sharding_of(training: Training, parallelism: Parallelism) -> Sharding:
             return _shard_by_zero(training, parallelism)
         case "mesh-axes":
             return _shard_by_mesh_axes(parallelism)
+
+
+def with_placed_tables(sharding: Sharding, span: StageSpan, parallelism: Parallelism) -> Sharding:
+    """Return the sharding with what the fullest rank has where the tables of a span each stand on one rank.
+
+    >>> from sizing.layout.stages import stage_spans
+    >>> from sizing.model import TensorGroup
+    >>> degrees = Parallelism(data=2, table_sharding="table-wise")
+    >>> tables = tuple(TensorGroup(f"table_{rows}", (rows, 4), 1, "first-stage") for rows in (9, 5, 4))
+    >>> (span,) = stage_spans(tables, degrees, num_layers=0)
+    >>> round(with_placed_tables(shard_by_fsdp(degrees), span, degrees).fullest_over_mean, 3)
+    1.444
+    """
+    if not parallelism.places_tables:
+        return sharding
+    return replace(sharding, fullest_over_mean=FsdpSpan.of(span, FsdpMesh.of(parallelism)).fullest_over_mean)
 
 
 def ranks_of_a_copy(parallelism: Parallelism, *, shard_group: int) -> int:

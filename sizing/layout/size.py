@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
@@ -195,7 +194,7 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
     384
     """
-    kept = part.of(is_trained=group.is_trained)
+    kept = part.of(is_trained=group.is_trained, name=group.name)
     if kept is None:
         return 0
     per_parameter = kept.bytes_per_parameter
@@ -207,30 +206,6 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
 def kept_by(inventory: Inventory, part: StatePart) -> Inventory:
     """Select the tensors of which a part keeps anything."""
     return tuple(group for group in inventory if part.is_kept_of(is_trained=group.is_trained))
-
-
-def max_bytes_with_whole_tables(inventory: Inventory, parts: Sequence[StatePart], num_ranks: int) -> int:
-    """Return the bytes of the fullest rank where each embedding table stands whole on one, and ranks share the rest.
-
-    Tables are placed one by one, the largest first, on the rank that has the least. Source: TorchRec,
-    distributed/planner/partitioners.py, GreedyPerfPartitioner, which sorts tables by their storage, and takes the rank
-    with the least computed time where this takes that with the fewest bytes.
-
-    >>> tables = tuple(TensorGroup(f"table_{rows}", (rows, 4), 1, "first-stage") for rows in (9, 5, 4, 3))
-    >>> max_bytes_with_whole_tables(tables, [StatePart("weights", "fp32")], 2)
-    192
-    """
-
-    def bytes_of(group: TensorGroup) -> int:
-        return sum(group_bytes(group, part) for part in parts)
-
-    tables = [group for group in inventory if group.role == "embedding"]
-    rest = sum(map(bytes_of, inventory)) - sum(map(bytes_of, tables))
-    ranks = [0] * num_ranks
-    for table in sorted(tables, key=lambda group: bytes_of(group) / group.num_tensors, reverse=True):
-        for _ in range(table.num_tensors):
-            heapq.heapreplace(ranks, ranks[0] + bytes_of(table) // table.num_tensors)
-    return max(ranks) + rest // num_ranks
 
 
 def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:

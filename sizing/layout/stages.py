@@ -21,6 +21,7 @@ class Holding:
 
     `is_copy`: another stage holds the same tensors and counts them. `is_spread`: parameters of a model of which only
     the count is known. `is_in_layers`: the tensors belong to layers, not to what comes before or after them.
+    `is_shared`: as in the TensorGroup.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +35,11 @@ class Holding:
     is_spread: bool = False
     name: str = "tensor"
     is_in_layers: bool = True
+    is_shared: bool = False
+
+    def num_experts_on(self, num_ranks: int) -> int:
+        """Count the tensors of a rank that has its part of the experts: one for each of them, or one for all."""
+        return 1 if self.is_shared else self.experts // num_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +199,5 @@ def _hold(group: TensorGroup, split: LayerSplit, *, stage: int, num_layers: int)
             group.placement == "spread",
             group.name,
             group.placement == "layers",
+            group.is_shared,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
-from sizing.checkpoint_files.peft_modules import means_all_linear, tensors_named
+from sizing.checkpoint_files.peft_modules import EXPERTS_OF_MODULES, means_all_linear, module_of, tensors_named
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS, base_dtype
+from sizing.frameworks.saved_parts import copy_dtype
 from sizing.frameworks.trainers import TRAINERS
 from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
@@ -60,6 +62,7 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             field="training.adapters.tensors",
             dora=adapters.dora,
             whole=trained_whole(inventory, adapters.modules_to_save or (), field="training.adapters.modules_to_save"),
+            shares_experts=training.trainer is not None and TRAINERS[training.trainer].shares_expert_adapters,
         )
         if adapters.bias != "none":
             inventory = with_trained_biases(inventory, of_adapted_alone=adapters.bias == "lora_only")
@@ -88,12 +91,17 @@ def adapter_targets(adapters: Adapters, trainer: TrainerName | None, inventory: 
 
     >>> from sizing.model import catalog
     >>> adapter_targets(Adapters(rank=8), "megatron-bridge", catalog()["qwen3-30b-a3b"].inventory)
-    ('linear_qkv', 'linear_proj')
+    ('linear_qkv', 'linear_proj', 'expert.up', 'expert.down')
     """
-    own = targets_in(inventory, TRAINERS[trainer].adapter_targets) if trainer else ()
-    if adapters.tensors is None or (own and means_all_linear(adapters.tensors)):
-        return own or default_targets(inventory)
-    return adapters.tensors
+    facts = TRAINERS[trainer] if trainer else None
+    own = facts.adapter_targets if facts else ()
+    is_default = adapters.tensors is None or bool(own and means_all_linear(adapters.tensors))
+    names = own if is_default or adapters.tensors is None else adapters.tensors
+    if facts and facts.shares_expert_adapters:
+        of_experts = [each for name in names for each in EXPERTS_OF_MODULES.get(module_of(name), ())]
+        are_there = (module_of(name) not in EXPERTS_OF_MODULES or targets_in(inventory, [name]) for name in names)
+        names = (*itertools.compress(names, are_there), *targets_in(inventory, of_experts))
+    return targets_in(inventory, names) or default_targets(inventory) if is_default else names
 
 
 def has_bare_counts(inventory: Inventory) -> bool:
@@ -101,18 +109,22 @@ def has_bare_counts(inventory: Inventory) -> bool:
     return any(group.placement == "spread" and group.is_trained for group in inventory)
 
 
-def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[Assumption]:
-    """Report which matrices get an adapter and what the frozen weights are, if the scenario does not say it."""
+def adapter_assumptions(training: Training, inventory: Inventory, *, is_sharded: bool) -> Iterator[Assumption]:
+    """Report which matrices get an adapter, and the dtypes of frozen weights and copies, if the scenario is silent."""
     adapters = training.adapters
     if adapters is None:
         return
     if adapters.tensors is None:
         names = adapter_targets(adapters, training.trainer, inventory)
         reason = "default: PEFT's, queries and values of most model types"
-        if training.trainer and set(names) <= set(TRAINERS[training.trainer].adapter_targets):
-            tensors = ", ".join(tensors_named(names, ()))
-            of_experts = "; adapters of experts are not counted" if any(g.experts for g in inventory) else ""
-            reason = f"default: {TRAINERS[training.trainer].adapter_source}; these are {tensors}{of_experts}"
+        facts = TRAINERS[training.trainer] if training.trainer else None
+        if facts and set(names) & set(facts.adapter_targets):
+            tensors, of_experts = ", ".join(tensors_named(names, ())), ""
+            if any(group.experts for group in inventory):
+                of_experts = "; adapters of experts are not counted"
+                if facts.shares_expert_adapters:
+                    of_experts = "; all experts of a rank have one adapter, of which files have a copy for each expert"
+            reason = f"default: {facts.adapter_source}; these are {tensors}{of_experts}"
         yield Assumption(field="training.adapters.tensors", value=", ".join(names), reason=reason)
     if adapters.base_dtype is None:
         dtype = base_dtype(training)
@@ -121,3 +133,9 @@ def adapter_assumptions(training: Training, inventory: Inventory) -> Iterator[As
     elif adapters.double_quant is None and adapters.base_dtype in DOUBLE_QUANTIZED:
         reason = "default: as in QLoRA (Dettmers et al. 2023); BitsAndBytesConfig alone ships without"
         yield Assumption(field="training.adapters.double_quant", value=True, reason=reason)
+    if (of_copies := copy_dtype(training, is_sharded=is_sharded)) is not None:
+        reason = (
+            "PEFT copies modules from a base in bf16 as they are, with moments in their dtype; beside a base in 4 or 8 "
+            "bits, and with FSDP, they are in fp32"
+        )
+        yield Assumption(field="training.adapters.modules_to_save", value=of_copies, reason=reason)

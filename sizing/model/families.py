@@ -25,7 +25,7 @@ Family = Literal[
     "phi3",
     "falcon",
 ]
-FusedPart = Literal["attention", "ffn"]
+FusedPart = Literal["attention", "ffn", "experts"]
 """Part of a layer that a library may keep as one matrix: queries, keys and values; or gate and up projection."""
 
 

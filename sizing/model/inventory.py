@@ -19,6 +19,9 @@ from sizing.model.architecture import Architecture
 from sizing.model.families import FusedPart
 from sizing.model.layer_tensors import Tensor, attention, dense_ffn, expert_ffn, norms
 
+COPY = ".modules_to_save"
+"""End of the name of a copy that is trained whole beside adapters. Source: PEFT 0.21, utils/other.py,
+ModulesToSaveWrapper."""
 TensorRole = Literal["hidden-matrix", "embedding", "other"]
 Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage", "spread"]
 """`layers`: with each layer in `layers`. `first-and-last-stage`: one tensor, of which both stages keep a
@@ -34,8 +37,9 @@ class TensorGroup:
     if it does not belong to an expert. `layers` are sorted. Tensors that are not trained have no optimizer state.
     `is_of_other_layers`: the tensor belongs to layers that pipeline stages do not divide, such as those of a vision
     tower; optimizers treat it as one of the layers. `fused` names the matrix in which the modules of transformers keep
-    it with others; it is empty if it stands alone. `is_adapted`: PEFT adapts it by default in models of this type,
-    although it has neither queries nor values.
+    it with others; it is empty if it stands alone. `is_shared`: a rank has one such tensor for all its experts, while
+    files have it once for each. `is_adapted`: PEFT adapts it by default in models of this type, although it has neither
+    queries nor values.
     """
 
     name: str
@@ -49,6 +53,7 @@ class TensorGroup:
     is_trained: bool = True
     is_of_other_layers: bool = False
     fused: str = ""
+    is_shared: bool = False
     is_adapted: bool = False
 
     @functools.cached_property
@@ -86,6 +91,7 @@ Inventory = tuple[TensorGroup, ...]
 _FUSED: dict[FusedPart, dict[str, str]] = {
     "attention": {f"attention.{name}": "attention.query_key_value" for name in ("query", "key_value", "key", "value")},
     "ffn": {"ffn.up": "ffn.gate_up"},
+    "experts": {"expert.up": "expert.gate_up", "shared_expert.up": "shared_expert.gate_up"},
 }
 _KEYS_AND_VALUES = ("key_value", "key", "value")
 """Names of the projections beside `query`, as one matrix or as two."""

@@ -15,7 +15,7 @@ from sizing.checkpoint_files.peft_modules import (
 )
 from sizing.errors import InvalidInput
 from sizing.model.families import FusedPart
-from sizing.model.inventory import Inventory, TensorGroup, with_fused
+from sizing.model.inventory import COPY, Inventory, TensorGroup, with_fused
 
 _OF_ATTENTION = re.compile(r"(?:^|\.)(?:cross|(?!linear)[^.]*(?:attention|attn))(?:\.|$)")
 """Part of a name that means attention. Linear attention is a kind of layer of its own."""
@@ -113,6 +113,7 @@ def with_adapters(
     field: str,
     dora: bool = False,
     whole: Inventory = (),
+    shares_experts: bool = False,
 ) -> Inventory:
     """Freeze all tensors, and add low-rank adapters beside the named matrices.
 
@@ -122,7 +123,8 @@ def with_adapters(
     beside each module (PEFT 0.21, tuners/lora/layer.py); one of gate_proj and up_proj is half of the matrices of
     `ffn.up`. With `dora` each output has a magnitude, cut as the outputs are (Liu et al. 2024, arXiv 2402.09353,
     equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names, `default_targets` get adapters.
-    Matrices that are trained `whole` (`trained_whole`) get none. Source: Hu et al.
+    Matrices that are trained `whole` (`trained_whole`) get none. With `shares_experts` all experts of a rank have one
+    adapter, beside gate and up-projection as one matrix. Source: Hu et al.
     2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, without names
     if there are no targets, and where all targets are trained whole.
 
@@ -142,7 +144,8 @@ def with_adapters(
         both = tensors_named(others, {group.name for group in matrices})
         halves = [g for g in matrices if g.name == "ffn.up" and g.count % 2 == 0 and not _is_named(g, both)]
         matrices = tuple(replace(g, count=g.count // 2) if g in halves else g for g in matrices)
-    matrices = with_fused(matrices, [_FUSED_MODULES[name] for name in map(module_of, names) if name in _FUSED_MODULES])
+    fused_parts = [_FUSED_MODULES[name] for name in map(module_of, names) if name in _FUSED_MODULES]
+    matrices = with_fused(matrices, [*fused_parts, "experts"] if shares_experts else fused_parts)
     names = tensors_named(tuple(names), {group.name for group in matrices})
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
@@ -162,8 +165,9 @@ def with_adapters(
         if not _is_named(group, names):
             continue
         outputs, inputs = group.shape
-        first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs), is_trained=True)
-        second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank), is_trained=True)
+        adapter = replace(group, is_trained=True, is_shared=shares_experts and group.experts > 0)
+        first = replace(adapter, name=f"{group.name}.adapter_in", shape=(rank, inputs))
+        second = replace(adapter, name=f"{group.name}.adapter_out", shape=(outputs, rank))
         if group.cut == 0:
             first = replace(first, pieces=1)
         else:
@@ -176,10 +180,6 @@ def with_adapters(
             adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
         with_first.update([fused] if group.fused else [])
     return (*frozen, *adapters, *whole)
-
-
-COPY = ".modules_to_save"
-"""End of the name of a copy that is trained whole. Source: PEFT 0.21, utils/other.py, ModulesToSaveWrapper."""
 
 
 def trained_whole(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:

@@ -162,7 +162,7 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PlannedRead:
     reading, layout = _read(restoring, name, readers.copies), restoring.checkpoint_layout.on_nodes
-    busiest = _largest(restoring, name, readers.sharers)
+    busiest = _largest(restoring, name, readers.sharers) * restoring.checkpoint_layout.sharding.fullest_over_mean
     match readers.ranks:
         case "everyone":
             return _PlannedRead(name, "everyone", *reading, busiest, 0.0)
@@ -223,7 +223,8 @@ def _plan_steps(
     checkpoint_layout: CheckpointLayout, parallelism: Parallelism, parts: list[_PlannedRead]
 ) -> Iterator[tuple[tuple[str, ...], Demand]]:
     """The names of the parts of each step, and what it asks: `.metadata` first, then the parts of each group."""
-    size = checkpoint_layout.size
+    size, fullest = checkpoint_layout.size, checkpoint_layout.sharding.fullest_over_mean
+    fullest_node = checkpoint_layout.fullest_node_over_mean if fullest > 1 else 1.0
     groups: dict[Group, list[_PlannedRead]] = {}
     for part in parts:
         if part.name != METADATA:
@@ -235,7 +236,16 @@ def _plan_steps(
         num_bytes = sum(part.read_bytes for part in together)
         num_files = round(size.num_rank_files * num_bytes / size.written_bytes)
         names = tuple(part.name for part in together)
-        yield names, Demand(num_bytes, *_streams_and_nodes(checkpoint_layout, parallelism, group), num_files)
+        yield (
+            names,
+            Demand(
+                num_bytes,
+                *_streams_and_nodes(checkpoint_layout, parallelism, group),
+                num_files,
+                largest_over_mean=fullest,
+                fullest_node_over_mean=fullest_node,
+            ),
+        )
 
 
 def _streams_and_nodes(

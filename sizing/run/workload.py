@@ -227,11 +227,10 @@ def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *
     size, layout = checkpoint_layout.size, checkpoint_layout.on_nodes
     metadata_bytes, planning = size.small_state_bytes.get(METADATA, 0), checkpoint_layout.saved_as.planning
     planned_seconds = planning.seconds_per_rank(cached=cached_plans) if planning and defaults.plans else 0.0
-    num_nodes = layout.num_writers / layout.max_writers_per_node
     return Demand(
         size.written_bytes,
         layout.num_writers,
-        num_nodes,
+        layout.num_writers / layout.max_writers_per_node,
         size.num_rank_files,
         num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
         copied_over_written=size.copied_over_written,
@@ -239,7 +238,7 @@ def _write_demand(checkpoint_layout: CheckpointLayout, defaults: SaveDefaults, *
         planning_seconds_per_rank=planned_seconds,
         stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,
         largest_over_mean=layout.largest_over_mean,
-        fullest_node_over_mean=layout.max_node_bytes * num_nodes / size.written_bytes,
+        fullest_node_over_mean=checkpoint_layout.fullest_node_over_mean,
         process_bytes_per_second=defaults.process_bytes_per_second if checkpoint_layout.saved_as.is_by_rank_0 else None,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeGuard, cast
 
-from sizing.model.inventory import TensorRole
+from sizing.model.inventory import COPY, TensorRole
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment, moment_bytes
 from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype, scaled_bytes
 from sizing.state.training import Schedule
@@ -31,7 +31,8 @@ class StatePart:
 
     `moments`: the optimizer's statistics, empty for the other parts. `is_kept_of_frozen`: the part is also kept of
     tensors that are not trained. `is_kept_of_trained`: false for weights that are saved of frozen tensors only.
-    `frozen_dtype`: dtype of tensors that are not trained, where it is another; `of` returns the part of either kind.
+    `frozen_dtype`: dtype of tensors that are not trained, where it is another; `copy_dtype`: that of copies that are
+    trained whole beside adapters. `of` returns the part of each kind.
     """
 
     name: PartName
@@ -40,22 +41,35 @@ class StatePart:
     is_kept_of_frozen: bool = False
     is_kept_of_trained: bool = True
     frozen_dtype: SavedDtype | None = None
+    copy_dtype: SavedDtype | None = None
 
-    def of(self, *, is_trained: bool) -> StatePart | None:
-        """Return the part as it is kept of trained tensors, or of frozen ones; None if it is not kept of them."""
+    def of(self, *, is_trained: bool, name: str = "") -> StatePart | None:
+        """Return the part as it is kept of a trained tensor, a frozen one or a copy; None if it is not kept of it."""
         if not self.is_kept_of(is_trained=is_trained):
             return None
-        return self.of_trained if is_trained else self.of_frozen
+        if not is_trained:
+            return self.of_frozen
+        return self.of_copies if name.endswith(COPY) else self.of_trained
 
     @functools.cached_property
     def of_trained(self) -> StatePart:
         """The part in the dtype of trained tensors alone."""
-        return replace(self, frozen_dtype=None) if self.frozen_dtype else self
+        return self._in_one_dtype(self.dtype)
 
     @functools.cached_property
     def of_frozen(self) -> StatePart:
         """The part in the dtype of frozen tensors alone."""
-        return replace(self, dtype=self.frozen_dtype, frozen_dtype=None) if self.frozen_dtype else self
+        return self._in_one_dtype(self.frozen_dtype or self.dtype)
+
+    @functools.cached_property
+    def of_copies(self) -> StatePart:
+        """The part in the dtype of copies alone."""
+        return self._in_one_dtype(self.copy_dtype or self.dtype)
+
+    def _in_one_dtype(self, dtype: SavedDtype) -> StatePart:
+        if self.frozen_dtype is None and self.copy_dtype is None:
+            return self
+        return replace(self, dtype=dtype, frozen_dtype=None, copy_dtype=None)
 
     def is_kept_of(self, *, is_trained: bool) -> bool:
         """Return whether the part is kept of a tensor that is trained, or of one that is not."""
@@ -63,10 +77,11 @@ class StatePart:
 
     @property
     def dtype_text(self) -> str:
-        """Dtype of what is kept of trained tensors, and that of frozen ones where it is another."""
+        """Dtype of what is kept of trained tensors, and those of copies and of frozen ones where they are others."""
+        of_trained = f"{self.dtype}, of modules_to_save {self.copy_dtype}" if self.copy_dtype else self.dtype
         if self.frozen_dtype is None or not self.is_kept_of_frozen:
-            return self.dtype
-        return f"{self.dtype}, of frozen tensors {self.frozen_dtype}" if self.is_kept_of_trained else self.frozen_dtype
+            return of_trained
+        return f"{of_trained}, of frozen tensors {self.frozen_dtype}" if self.is_kept_of_trained else self.frozen_dtype
 
     @property
     def is_of_rank(self) -> bool:
@@ -81,7 +96,7 @@ class StatePart:
     @functools.cached_property
     def bytes_per_parameter(self) -> int | None:
         """Bytes of every parameter, or None if they depend on the tensor."""
-        if not is_plain(self.dtype) or self.frozen_dtype is not None:
+        if not is_plain(self.dtype) or self.frozen_dtype is not None or self.copy_dtype is not None:
             return None
         if self.name != "moments":
             return BYTES_PER_VALUE[self.dtype]

@@ -166,7 +166,7 @@ class Adapters(StrictModel):
         "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
         "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
         "is in a model without attention. NeMo and Megatron-Bridge take linear_qkv, linear_proj, linear_fc1, "
-        "linear_fc2.",
+        "linear_fc2, which in Megatron-Bridge are those of experts too.",
     )
     base_dtype: Annotated[
         AnySpelling[BaseDtype] | None,
@@ -196,8 +196,9 @@ class Adapters(StrictModel):
     ] = Field(
         None,
         description="Modules that are trained whole beside the adapters, by PEFT's names (embed_tokens, lm_head, norm) "
-        "or those of tensors. Each is a copy that is saved with the adapters, in their dtype; a tied head is a copy of "
-        "its own. A text has commas between names. Default: none.",
+        "or those of tensors. Each is a copy that is saved with the adapters; a tied head is a copy of its own. From a "
+        "base in bf16 it is in bf16 too, unless FSDP raises it to fp32. A text has commas between names. Default: "
+        "none.",
     )
     bias: AnySpelling[AdapterBias] = Field(
         "none",

@@ -18,7 +18,13 @@ from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
 from sizing.layout.holders import HolderClass, holder_classes
-from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, Sharding, has_distributed_optimizer, zero_stage_of
+from sizing.layout.sharding import (
+    ZERO_STAGE_OF_WEIGHTS,
+    Sharding,
+    has_distributed_optimizer,
+    with_placed_tables,
+    zero_stage_of,
+)
 from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import Model, ResolvedModel
@@ -112,11 +118,12 @@ class MemoryQuestion:
         sharding = self.sharding(parallelism)
 
         def memory_of(training: Training) -> GpuMemory:
+            holders = self._holders(parallelism, training)
             return gpu_memory(
                 training,
                 parallelism,
-                holders=self._holders(parallelism, training),
-                sharding=sharding,
+                holders=holders,
+                sharding=with_placed_tables(sharding, holders[0].span, parallelism),
                 model=self.model(tensor=parallelism.tensor),
                 node=self.node,
                 work=self._work(parallelism.tensor),
@@ -126,7 +133,8 @@ class MemoryQuestion:
 
     def host_state_bytes(self, parallelism: Parallelism, training: Training, *, place: str) -> float:
         """Return the bytes of state that the fullest rank keeps in a place off its GPU."""
-        holders, rule = self._holders(parallelism, training), StateRule.of(training, self.sharding(parallelism))
+        holders = self._holders(parallelism, training)
+        rule = StateRule.of(training, with_placed_tables(self.sharding(parallelism), holders[0].span, parallelism))
         return state_bytes_off_gpu(training, parallelism, place=place, holders=holders, rule=rule)
 
     def _holders(self, parallelism: Parallelism, training: Training) -> Sequence[HolderClass]:

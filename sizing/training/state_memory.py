@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS, resident_parts
 from sizing.frameworks.framework import HostGradients
+from sizing.frameworks.saved_parts import copy_dtype
 from sizing.layout import Parallelism
 from sizing.layout.holders import Content, HolderClass
 from sizing.layout.sharding import (
@@ -179,6 +180,8 @@ class FrozenBytes:
         return FrozenBytes(self.matrix * fraction, self.other * fraction, self.scales * fraction)
 
 
+HALF_WIDTH = 0.5
+"""Bytes of weights, gradients and moments in bf16 over those in fp32."""
 _LARGE = (4096, 4096)
 """Shape so large that rows and columns do not count."""
 
@@ -188,7 +191,8 @@ class StateRule:
     """Bytes per parameter of each part of the state, and the number of ranks that divide it.
 
     `weights`: of trained ones, and of `frozen` ones where these have none of their own. `gathered`: bytes per parameter
-    of the weights that a stage keeps whole beside their shard.
+    of the weights that a stage keeps whole beside their shard. `copied_fraction`: what copies that are trained whole
+    beside adapters take of each part, over what other trained weights take.
     """
 
     weights: float
@@ -197,6 +201,7 @@ class StateRule:
     sharding: Sharding
     gathered: float = 0.0
     frozen: FrozenBytes | None = None
+    copied_fraction: float = 1.0
 
     @classmethod
     def of(cls, training: Training, sharding: Sharding) -> StateRule:
@@ -207,6 +212,7 @@ class StateRule:
         }
         weights = per_parameter["weights"]
         gradients = FRAMEWORKS[training.framework].keeps[training.precision]
+        of_copies = copy_dtype(training, is_sharded=sharding.weights.dense > 1)
         return cls(
             weights=weights,
             gradients=gradients.gradient_bytes,
@@ -214,6 +220,7 @@ class StateRule:
             sharding=sharding,
             gathered=value_bytes(training) if sharding.gathers == "stages" else 0.0,
             frozen=next((FrozenBytes.of(part) for part in parts if part.frozen_dtype is not None), None),
+            copied_fraction=HALF_WIDTH if of_copies else 1.0,
         )
 
     def kept(self, share: OnGpu) -> StateRule:
@@ -229,7 +236,7 @@ class StateRule:
     def rank_bytes(self, dense: Content, expert: Content) -> float:
         """Return the state bytes of a rank that holds these dense and expert tensors."""
         shared = self.sharding
-        return self._bytes(
+        return shared.fullest_over_mean * self._bytes(
             dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
         ) + self._bytes(
             expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
@@ -244,10 +251,11 @@ class StateRule:
         """Return the bytes of a rank's content, each part divided over its number of ranks."""
         frozen, num_matrix = self.frozen or FrozenBytes(self.weights, self.weights), content.frozen_matrix_parameters
         num_other = content.parameters - content.trained_parameters - num_matrix
-        all_weights = content.trained_parameters * self.weights + num_matrix * frozen.matrix + num_other * frozen.other
+        trained = content.trained_parameters - (1 - self.copied_fraction) * content.copied_parameters
+        all_weights = trained * self.weights + num_matrix * frozen.matrix + num_other * frozen.other
         return (
-            content.trained_parameters * self.optimizer / optimizer
-            + content.trained_parameters * self.gradients / gradients
+            trained * self.optimizer / optimizer
+            + trained * self.gradients / gradients
             + all_weights / weights
             + num_matrix * frozen.scales
             + content.parameters * self.gathered

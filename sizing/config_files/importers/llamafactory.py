@@ -192,6 +192,8 @@ def _read_finetuning(reader: SettingReader) -> None:
         put_adapters(reader, rank_name="lora_rank", targets_name="lora_target", default_targets="all")
         reader.get("finetuning_type")
         put_beside_adapters(reader, whole_modules="additional_target")
+        if reader.draft.value("training.adapters.modules_to_save"):  # it raises them to fp32, as PEFT alone does not
+            reader.put("training.trainer", "llamafactory", "additional_target")
         put_quantised_base(reader, "quantization_bit", doubles=True)
         reader.ignore(*_TOWERS, "freeze_language_model")
         return

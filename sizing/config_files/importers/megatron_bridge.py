@@ -83,6 +83,10 @@ def _rename(source: ConfigSource) -> ConfigSource:
     return replace(source, settings=settings)
 
 
+_OF_EXPERTS = {"share_expert_adapters": True, "experts_shared_outer_loras": False, "normalize_moe_lora": False}
+"""Settings of adapters of experts, as they ship. Source: Megatron-Bridge, peft/lora.py."""
+
+
 def _read(reader: SettingReader) -> None:
     reader.put_framework("megatron")
     is_whole = reader.has("_target_") or reader.has("checkpoint._target_")
@@ -99,7 +103,11 @@ def _read(reader: SettingReader) -> None:
     read_step(reader)
     read_checkpoint(reader)
     if reader.is_given("peft._target_") or reader.has("peft.dim"):
+        reader.put("training.trainer", "megatron-bridge", "peft.dim")
         reader.put("training.adapters.rank", reader.number("peft.dim"), "peft.dim")
+        for name, usual in _OF_EXPERTS.items():
+            if reader.is_on(f"peft.{name}", default=usual) is not usual:
+                reader.not_understood(f"peft.{name}", "changes adapters of experts: one for those of a rank is counted")
         if str(reader.get("peft._target_", None)).endswith(".DoRA"):
             reader.put("training.adapters.dora", True, "peft._target_")
         modules = reader.get("peft.target_modules", list(TRAINERS["megatron-bridge"].adapter_targets))

@@ -192,7 +192,7 @@ class AssignedStage:
             if h.experts and self._has_flat(h)
             for r in range(num_ranks)
         ]
-        all_of_each = [(h, shard.counted(shard.count * h.experts)) for h, shard in held]
+        all_of_each = [(h, shard.counted(shard.count * h.num_experts_on(p.expert) * p.expert)) for h, shard in held]
         return self._flat(all_of_each, num_cuts=max(0, p.ranks_per_stage - p.expert * num_ranks))
 
     def _has_flat(self, holding: Holding) -> bool:

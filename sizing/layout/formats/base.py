@@ -219,6 +219,7 @@ FormatField = Literal[
     "expert_tensor",
     "zero_stage",
     "shard_group",
+    "table_sharding",
     "files_per_rank",
     "distributed_optimizer",
     "optimizer_sharding",

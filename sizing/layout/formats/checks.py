@@ -24,6 +24,7 @@ _RULES: dict[FormatField, str] = {
     "expert_tensor": "must equal tensor {tensor} with format {name}",
     "zero_stage": "is a field of format {able}",
     "shard_group": "is a field of format {able}",
+    "table_sharding": "is a field of format {able}",
     "files_per_rank": "is a field of format {able}",
     "distributed_optimizer": "is a field of format {able}",
     "optimizer_sharding": "is a field of format {able}",
@@ -119,6 +120,7 @@ def _fields_in_effect(training: Training, parallelism: Parallelism) -> _Fields:
         "virtual_pipeline": _unless(1, p.virtual_pipeline),
         "expert": _unless(1, p.expert),
         "shard_group": p.shard_group,
+        "table_sharding": p.table_sharding,
         "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
         "distributed_optimizer": training.distributed_optimizer or None,
     }

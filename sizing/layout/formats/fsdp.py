@@ -70,6 +70,13 @@ class FsdpSharded(CheckpointFormat):
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
         return {"RANK": str(saving.rank)}
 
+    def refused_degrees(self, parallelism: Parallelism) -> InvalidInput | None:
+        """Tensor ranks cut tables by rows, so that no table stands on one rank."""
+        if not parallelism.places_tables or parallelism.tensor == 1:
+            return None
+        rule, remedy = "must be row-wise with tensor ranks, which cut tables by rows", "remove it, or set tensor to 1"
+        return InvalidInput.of("parallelism.table_sharding", rule, value=parallelism.table_sharding, remedy=remedy)
+
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
         """A tensor is saved once, and an embedding that is the head too by each of the two stages that train it."""
         return 2 if group.placement == "first-and-last-stage" and parallelism.pipeline > 1 else 1
@@ -85,8 +92,8 @@ class FsdpSharded(CheckpointFormat):
         return shard_by_fsdp(parallelism)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Count the ranks that cut tensors: tensor ranks x shard group. Copies cut nothing."""
-        num_ranks = parallelism.tensor * parallelism.shard_ranks
+        """Count the ranks that cut tensors: tensor ranks x shard group. Copies, and tables on one rank, cut nothing."""
+        num_ranks = 1 if parallelism.places_tables else parallelism.tensor * parallelism.shard_ranks
         return Ranks(num_ranks, num_ranks)
 
 
@@ -249,7 +256,9 @@ FSDP_SHARDED = FsdpSharded(
     name="fsdp-sharded",
     frameworks=("fsdp2", "torchtitan", "lightning"),
     modes=("sync", "async"),
-    takes=frozenset({"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor", "shard_group"}),
+    takes=frozenset(
+        {"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor", "shard_group", "table_sharding"}
+    ),
     files="__RANK_0.distcp per rank, .metadata on rank 0",
     writers="every rank; ranks that hold the same share its writing",
     gathers="nothing",

@@ -11,6 +11,7 @@ from sizing.config_files.interpolation import resolve_interpolations
 from sizing.config_files.source import Unresolved
 from sizing.model import Model
 from sizing.model.model import resolve
+from sizing.report import answer
 from tests.sizing.config_files.imports import fields_of, import_texts
 
 ALWAYS = {"storage.preset", "training.step_seconds"}
@@ -203,3 +204,23 @@ def test_the_targets_of_megatron_bridge_become_modules(peft: str, modules: tuple
     path = "training.adapters.tensors"
     assert fields_of(report, [path]) == {path: modules}
     assert (path in {each.field for each in report.needed}) is (modules is None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("share_expert_adapters: true, experts_shared_outer_loras: false", []),
+        ("share_expert_adapters: false", ["peft.share_expert_adapters"]),
+        ("normalize_moe_lora: true", ["peft.normalize_moe_lora"]),
+    ],
+)
+def test_adapters_of_experts_are_counted_as_megatron_bridge_ships_them(settings: str, told: list[str]) -> None:
+    peft = f"peft: {{_target_: a.LoRA, dim: 16, {settings}}}\n"
+    experts = BRIDGE.replace(
+        "num_moe_experts: null", "num_moe_experts: 8, moe_ffn_hidden_size: 512, moe_router_topk: 2"
+    )
+    report = import_texts(experts + peft, num_gpus=64, name="run.yaml")
+    assert fields_of(report, ["training.trainer"]) == {"training.trainer": "megatron-bridge"}
+    assert [each.setting for each in report.not_understood if each.setting.startswith("peft.")] == told
+    adapters = 16 * 16 * (2048 + 3072 + 2048 + 2048 + 2048 + 1024 + 512 + 2048)
+    assert answer(report.scenario).model.num_trained_parameters == adapters

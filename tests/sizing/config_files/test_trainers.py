@@ -626,6 +626,8 @@ def test_modules_that_are_trained_whole_become_those_to_save(
     path = "training.adapters.modules_to_save"
     assert fields_of(report, [path]) == {path: modules}
     assert (path in {each.field for each in report.needed}) is (modules is None)
+    raises_them = modules is not None and "additional_target" in settings
+    assert fields_of(report, ["training.trainer"]) == {"training.trainer": "llamafactory" if raises_them else None}
 
 
 _PEFT: dict[str, Any] = {

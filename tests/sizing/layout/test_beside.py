@@ -162,17 +162,20 @@ def test_adapters_are_named_as_peft_names_modules(preset: str, modules: str | No
         ("nemo", "llama-3.1-8b", "all", None, 35_651_584),
         ("nemo", "llama-3.1-8b", "mlp_fc1,mlp_fc2", None, 26_214_400),
         ("nemo", "llama-3.1-8b", "mlp", None, 26_214_400),
-        ("megatron-bridge", "qwen3-30b-a3b", None, "linear_qkv, linear_proj", 10_223_616),
+        ("nemo", "qwen3-30b-a3b", None, "linear_qkv, linear_proj", 10_223_616),
+        ("megatron-bridge", "qwen3-30b-a3b", None, "linear_qkv, linear_proj, expert.up, expert.down", 15_138_816),
+        ("megatron-bridge", "qwen3-30b-a3b", "linear_fc1,linear_fc2", None, 4_915_200),
         ("megatron", "llama-3.1-8b", None, "attention.query, attention.value", 6_815_744),
     ],
 )
 def test_a_trainer_with_defaults_of_its_own_for_adapters_has_these(
     trainer: str, preset: str, modules: str | None, tensors: str | None, trained: int
 ) -> None:
-    """16 x (inputs + outputs) of each fused module of Megatron-Core; experts' adapters are not counted.
+    """16 x (inputs + outputs) of each fused module of Megatron-Core; in Megatron-Bridge all experts of a rank have one.
 
     Of Llama-3.1-8B's 32 layers: 4096 + 6144, 4096 + 4096, 4096 + 28672 and 14336 + 4096. Of Qwen3-30B-A3B's 48: 2048 +
-    5120 and 4096 + 2048, as q_proj has 4096 outputs, k_proj and v_proj 512 each, and o_proj as many inputs.
+    5120 and 4096 + 2048, as q_proj has 4096 outputs, k_proj and v_proj 512 each, and o_proj as many inputs; of experts
+    2048 + 1536 and 768 + 2048.
     """
     adapters = {"rank": 16, "tensors": modules}
     report = report_of({"framework": trainer, "adapters": adapters}, model={"preset": preset})
@@ -181,7 +184,48 @@ def test_a_trainer_with_defaults_of_its_own_for_adapters_has_these(
     assert (assumed and assumed.value) == tensors
     if assumed and trainer != "megatron":
         assert "these are attention.query, attention.key, attention.value, attention.output" in assumed.reason
-        assert ("experts are not counted" in assumed.reason) is (preset == "qwen3-30b-a3b")
+        assert ("experts are not counted" in assumed.reason) is (trainer == "nemo" and preset == "qwen3-30b-a3b")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "distributed", "copies_of_optimizer"),
+    [
+        ({}, False, 128),
+        ({}, True, 8),
+        ({"optimizer_sharding": "fully-reshardable"}, True, 128),
+    ],
+)
+def test_files_have_the_adapter_of_experts_once_for_each_expert(
+    checkpoint: dict[str, Any], distributed: bool, copies_of_optimizer: int
+) -> None:
+    """Weights in bf16 for each of the 128 experts; master copy and moments for each, or in the buffers of 8 ranks."""
+    adapters = {"rank": 16, "tensors": ["linear_fc1", "linear_fc2"]}
+    training = {"framework": "megatron-bridge", "adapters": adapters, "distributed_optimizer": distributed}
+    blocks = {
+        "model": {"preset": "qwen3-30b-a3b"},
+        "parallelism": {"data": 16, "expert": 8},
+        "checkpoint": {"format": "torch-dist"} | checkpoint,
+    }
+    report = report_of(training, **blocks)
+    adapter = 48 * 16 * (2048 + 1536 + 768 + 2048)
+    assert report.checkpoint.total_bytes == adapter * (128 * 2 + copies_of_optimizer * 12)
+    of_ranks = report.layout.rank_classes
+    assert sum(each.num_ranks * each.bytes_per_rank for each in of_ranks) == report.checkpoint.total_bytes
+    assert report.model.num_trained_parameters == adapter
+
+
+def test_a_rank_holds_the_adapter_of_its_experts_once() -> None:
+    """Beside the frozen base, one adapter takes 14 bytes a parameter, and gradients 4; 16 would be one for each expert."""
+    plain, adapted = (
+        report_of(
+            {"framework": "megatron-bridge", "adapters": {"rank": 16, "tensors": ["linear_proj", *more]}},
+            model={"preset": "qwen3-30b-a3b"},
+            parallelism={"data": 8, "expert": 8},
+        )
+        for more in ([], ["linear_fc1", "linear_fc2"])
+    )
+    added = adapted.training.gpu_state_bytes - plain.training.gpu_state_bytes
+    assert added == 48 * 16 * (2048 + 1536 + 768 + 2048) * 18
 
 
 _LLAMA = {"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 688}
@@ -261,18 +305,36 @@ def test_modules_to_save_are_copies_beside_the_frozen_model_and_biases_are_its_o
 
 
 @pytest.mark.parametrize(
-    ("training", "is_told"),
-    [({"precision": "bf16-mixed"}, True), ({"precision": "bf16"}, False), ({"framework": "megatron"}, False)],
+    ("training", "degrees", "bytes_per_parameter"),
+    [
+        ({}, {}, 6),
+        ({}, {"data": 4}, 6),
+        ({"framework": "ddp"}, {"data": 4}, 6),
+        ({"framework": "accelerate"}, {"data": 4, "shard_group": 4}, 12),
+        ({"framework": "fsdp2"}, {"data": 4}, 12),
+        ({"framework": "llamafactory"}, {}, 12),
+        ({"adapters": {"base_dtype": "nf4"}}, {}, 12),
+        ({"adapters": {"base_dtype": "fp32"}}, {}, 12),
+        ({"precision": "bf16"}, {}, 6),
+    ],
 )
-@pytest.mark.parametrize("base_dtype", [None, "nf4"])
-def test_copies_of_a_base_in_bf16_are_told_to_be_counted_in_fp32(
-    training: dict[str, Any], is_told: bool, base_dtype: str | None
+def test_copies_have_the_dtype_of_a_base_in_bf16_unless_something_raises_them(
+    training: dict[str, Any], degrees: dict[str, int], bytes_per_parameter: int
 ) -> None:
-    """PEFT 0.21.2 saves adapters in fp32 and such copies in bf16, of a model that was loaded in bf16."""
-    adapters = {"rank": 16, "modules_to_save": "lm_head", "base_dtype": base_dtype}
-    warnings = report_of({"framework": "transformers", "adapters": adapters} | training).warnings
-    said = any("PEFT copies them from a base in bf16 as they are" in warning for warning in warnings)
-    assert said is (is_told and base_dtype is None)
+    """Weights and two moments of a head of 32,000 x 4,096 values, which PEFT 0.21.2 copies in bf16 from such a base."""
+    adapters: dict[str, Any] = {"rank": 16} | training.get("adapters", {})
+    plain, copied = (
+        report_of({"framework": "transformers"} | training | {"adapters": adapters | beside}, parallelism=degrees)
+        for beside in ({}, {"modules_to_save": "lm_head"})
+    )
+    added = copied.checkpoint.total_bytes - plain.checkpoint.total_bytes
+    assert added == 32_000 * 4_096 * bytes_per_parameter
+    of_ranks = copied.layout.rank_classes
+    assert sum(each.num_ranks * each.bytes_per_rank for each in of_ranks) == copied.checkpoint.total_bytes
+    assert copied.training.gpu_state_bytes > plain.training.gpu_state_bytes
+    assumed = [a.value for a in copied.assumptions if a.field == "training.adapters.modules_to_save"]
+    is_kept = bytes_per_parameter == 6 and "precision" not in training
+    assert assumed == (["bf16"] if is_kept else [])
 
 
 @pytest.mark.parametrize(

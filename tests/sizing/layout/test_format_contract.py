@@ -233,6 +233,7 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
     "expert_tensor": {"parallelism": {"expert_tensor": 2, "data": 2}},
     "zero_stage": {"parallelism": {"zero_stage": 2}},
     "shard_group": {"parallelism": {"shard_group": 2, "data": 4}},
+    "table_sharding": {"parallelism": {"table_sharding": "row-wise", "data": 2}},
     "files_per_rank": {"checkpoint": {"files_per_rank": 2}},
     "distributed_optimizer": {"training": {"distributed_optimizer": True}},
     "optimizer_sharding": {

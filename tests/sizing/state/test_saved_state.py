@@ -15,7 +15,6 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.state.optimizers import Optimizer
-from sizing.units import decimal_bytes_text
 from sizing.validation.optimizer_states import MEASURED_OPTIMIZERS, MEASURED_SHAPE, moment_bytes_per_parameter
 
 LARGE = (4096, 4096)
@@ -193,28 +192,3 @@ def test_row_wise_adagrad_keeps_a_value_of_each_row_of_a_table(name: str) -> Non
     assert parts["weights"].total_bytes == 104_480_000_000
     assert parts["moments"].total_bytes == 4 * 204_062_500
     assert report.layout.largest_over_mean == pytest.approx(1, rel=1e-4)
-
-
-_CRITEO = (40_000_000,) * 5 + (3_067_956, 590_152, 405_282, 39_060, 20_265, 17_295, 12_973, 11_938, 7_424, 7_122)
-"""Rows of the largest tables of MLPerf's DLRM-DCNv2 on Criteo 1TB, each of 128 values, as mlcommons/training has them."""
-
-
-@pytest.mark.parametrize(
-    ("num_ranks", "largest"),
-    [
-        (2, 3 * 20_640_000_000),  # five tables on two ranks
-        (4, 2 * 20_640_000_000),
-        (8, 20_640_000_000),  # no table can be divided: 40 million rows of 128 x 4 bytes, and 4 of the moment
-    ],
-)
-def test_whole_tables_fill_a_rank_more_than_rows_do(num_ranks: int, largest: int) -> None:
-    tables = [
-        {"name": f"embedding_bags.t_{number}.weight", "shape": [rows, 128], "dtype": "float32"}
-        for number, rows in enumerate(_CRITEO)
-    ]
-    training = {"framework": "fsdp2", "precision": "fp32", "optimizer": "rowwise-adagrad"}
-    document = {"model": {"tensors": tables}, "training": training, "parallelism": {"data": num_ranks}}
-    (said,) = [each for each in answer(document).warnings if "Placed whole" in each]
-    assert f"the largest rank has {decimal_bytes_text(largest)} where" in said
-    even = {"model": {"tensors": tables[:4]}, "training": training, "parallelism": {"data": 4}}
-    assert not [each for each in answer(even).warnings if "Placed whole" in each]
