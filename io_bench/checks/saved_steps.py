@@ -2,18 +2,19 @@
 
 Sources: DeepSpeed 0.19, runtime/engine.py (`global_steps`), runtime/zero/stage_1_and_2.py and stage3.py (the state of
 the optimizer of each shard); Megatron-LM, training/checkpointing.py (`iteration`); accelerate 1.15, checkpointing.py
-(`step` beside random states).
+(`step` beside random states); torch 2.13, optim/adam.py (`step` of each parameter) and
+distributed/checkpoint/_dedup_save_plans.py, which spreads these over the files of DCP.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from io_bench.checks.file_regions import Damage
+from io_bench.checks.file_regions import Damage, Region, Unjudged
 from sizing.checkpoint_files.torch_save import PickledTensor, read_storages
 from sizing.units import counted_text
 
@@ -31,12 +32,16 @@ _LAYOUTS = {"float32": "<f", "float64": "<d", "int64": "<q", "int32": "<i"}
 
 @dataclass(frozen=True, slots=True)
 class SavedStep:
-    """The step that a file states under a key, and the folder of its save."""
+    """The step that a file states under a key, and the folder of its save.
+
+    `otherwise`: what else than another save may be the reason that it differs from the steps of other files.
+    """
 
     path: Path
     folder: Path
     key: str
     step: int
+    otherwise: str = ""
 
 
 def saved_step_in(path: Path, root: object, tensors: Collection[PickledTensor]) -> SavedStep | None:
@@ -67,7 +72,26 @@ def saved_step_in(path: Path, root: object, tensors: Collection[PickledTensor]) 
     return SavedStep(path, folder, "optimizer's step", max(counts)) if counts else None
 
 
-def mixed_steps(stated: Iterable[SavedStep]) -> Iterator[Damage]:
+def counted_steps(path: Path, regions: Iterable[Region], counters: Mapping[str, str]) -> Iterator[SavedStep]:
+    """Read the highest step that an optimizer has counted in the items of a data file of torch DCP, if it has any.
+
+    `regions`: the records of the file. `counters`: the dtypes of items that are one count, by name.
+    """
+    steps: list[int] = []
+    with path.open("rb") as file:
+        for region in regions:
+            item, _, record = region.what.partition(", record ")
+            layout = _LAYOUTS.get(counters.get(item, ""), "")
+            if layout and record.endswith("/data/0") and region.length == struct.calcsize(layout):
+                file.seek(region.offset)
+                content = file.read(region.length)
+                steps += map(int, struct.unpack(layout, content)) if len(content) == region.length else ()
+    if steps:
+        otherwise = "its parameters had no gradient in some steps"
+        yield SavedStep(path, path.parent, "optimizer's step", max(steps), otherwise)
+
+
+def mixed_steps(stated: Iterable[SavedStep]) -> Iterator[Damage | Unjudged]:
     """Name the files of a save that state another step than most of them, or than the newest where no step has most."""
     groups: dict[tuple[Path, str], list[SavedStep]] = defaultdict(list)
     for each in stated:
@@ -76,8 +100,9 @@ def mixed_steps(stated: Iterable[SavedStep]) -> Iterator[Damage]:
         counts = Counter(each.step for each in ranks)
         usual = max(counts, key=lambda step: (counts[step], step))
         others = f"{counted_text(counts[usual], 'file')} of the same save " + ("has" if counts[usual] == 1 else "have")
-        yield from (
-            Damage(each.path, f"is of another save: it has {key} {each.step:,}, and {others} {usual:,}")
-            for each in ranks
-            if each.step != usual
-        )
+        for each in ranks:
+            differs = f"of another save: it has {key} {each.step:,}, and {others} {usual:,}"
+            if each.step != usual and each.otherwise:
+                yield Unjudged(each.path, f"may be {differs}; or {each.otherwise}")
+            elif each.step != usual:
+                yield Damage(each.path, f"is {differs}")

@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged
-from io_bench.checks.saved_steps import SavedStep, saved_step_in
+from io_bench.checks.saved_steps import SavedStep, counted_steps, saved_step_in
 from sizing.checkpoint_files.allowed_names import allowed_in_torch_save
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, DcpChunk, DcpItem, DcpMetadata, read_dcp_metadata
 from sizing.checkpoint_files.folder import container_of_file, is_state, names_beside, saves_within
@@ -354,6 +354,7 @@ def _judge_dcp(path: Path, openable: frozenset[Path]) -> Judgements:
     yield Region(path, 0, path.stat().st_size, "metadata")
     items: dict[str, list[DcpItem]] = {}
     described: set[str] = set()
+    counters: dict[str, str] = {}
     try:
         metadata = read_dcp_metadata(path)
     except UnreadableFile as error:
@@ -361,18 +362,36 @@ def _judge_dcp(path: Path, openable: frozenset[Path]) -> Judgements:
     else:
         yield from (Damage(path, problem) for problem in coverage_problems(metadata))
         described = set(metadata.file_ends)
+        counters = {
+            tensor.name: tensor.dtype
+            for tensor in metadata.tensors
+            if tensor.name.endswith(".step") and not tensor.shape
+        }
         for item in metadata.items:
             items.setdefault(item.file, []).append(item)
     for name, in_file in sorted(items.items()):
         file = path.parent / name
         if file in openable:
-            yield from _judge_data_file(file, sorted(in_file, key=lambda item: item.offset))
+            judgements = list(_judge_data_file(file, sorted(in_file, key=lambda item: item.offset)))
+            yield from judgements
+            regions = [each for each in judgements if isinstance(each, Region)]
+            yield from counted_steps(file, regions, counters)
+            behind = [
+                each for each in regions if each.what == _BEHIND and any(_beginning(file, each.offset, each.length))
+            ]
+            for region in behind:
+                yield Unjudged(
+                    file, f"goes on for {region.length:,} bytes behind its last item, as one of another save"
+                )
         elif not file.exists() and not file.is_symlink():
             yield Damage(file, f"is missing; .metadata places {len(in_file):,} items there")
     for file in sorted(path.parent.glob(f"*{DATA_SUFFIX}")):
         if file.name not in described and file in openable:
             yield Unjudged(file, "is not named by .metadata, as a file of another save into this folder")
             yield Region(file, 0, file.stat().st_size, "content that .metadata does not name")
+
+
+_BEHIND = "content behind the last item"
 
 
 def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
@@ -396,7 +415,7 @@ def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
             yield Region(path, item.offset, item.length, item.name)
         reached = max(reached, end)
     if size > reached:
-        yield Region(path, reached, size - reached, "content behind the last item")
+        yield Region(path, reached, size - reached, _BEHIND)
     if zeros:
         count = f"{len(zeros):,} of {counted_text(len(items), 'item')}"
         yield Damage(path, f"has zeros where {count} should begin, as where nothing was written ({zeros[0]})")

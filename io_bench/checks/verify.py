@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged, damage_in, digests_of
 from io_bench.checks.saved_steps import SavedStep, mixed_steps
 from io_bench.checks.structure import absences_in, regions_of, split_readable
+from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, seconds_written_apart, written_apart_text
 from sizing.checkpoint_files.folder import files_below, is_state
 from sizing.checkpoint_files.missing_files import uncounted_ranks
 from sizing.checkpoint_files.untrusted import printable
@@ -63,6 +64,10 @@ class Verification(StrictModel):
         description="Files of which each rank writes one, by their names, where no file says how many ranks there "
         "were: that the last is missing cannot be seen."
     )
+    seconds_apart: dict[str, float] = Field(
+        description="Data files of torch DCP that were written apart from the .metadata beside them, with a pause of "
+        "more than an hour between: seconds after it by file, negative before it."
+    )
     not_judged: tuple[UnjudgedFile, ...] = Field(
         description="Files of which nobody can tell whether they are whole; empty where all were judged."
     )
@@ -96,8 +101,8 @@ def verify_checkpoint(
     root, files = files_of(path)
     openable, unopenable = split_readable(files)
     judgements = [*unopenable, *regions_of(openable), *(absences_in(root, files) if path.is_dir() else ())]
+    judgements += mixed_steps([judgement for judgement in judgements if isinstance(judgement, SavedStep)])
     damage = [judgement for judgement in judgements if isinstance(judgement, Damage)]
-    damage += mixed_steps(judgement for judgement in judgements if isinstance(judgement, SavedStep))
     unjudged = [judgement for judgement in judgements if isinstance(judgement, Unjudged)]
     if not any(is_state(file) for file in openable) and not unjudged:
         unjudged.append(Unjudged(path, "holds no file of a checkpoint that is known"))
@@ -126,6 +131,14 @@ def verify_checkpoint(
         checked_bytes=sum(region.length for region in regions if region.expected is not None),
         unchecked_bytes=dict(unchecked),
         unseen_bytes={name: num_bytes for name, num_bytes in unseen.items() if num_bytes},
+        seconds_apart={
+            _name(metadata.parent / name, root): seconds
+            for metadata in openable
+            if metadata.name == METADATA_NAME
+            for name, seconds in seconds_written_apart(
+                {file.name: file.stat().st_mtime for file in (metadata, *metadata.parent.glob(f"*{DATA_SUFFIX}"))}
+            ).items()
+        },
         uncounted_ranks=uncounted_ranks([_name(file, root) for file in files]),
         not_judged=not_judged,
         damage=tuple(DamagedFile(file=_name(each.path, root), problem=each.sentence) for each in damage),
@@ -152,6 +165,8 @@ def verification_lines(verification: Verification) -> Iterator[str]:
         yield from (f"{kind}: {line}" for line in lines[:MAX_SHOWN])
         if len(lines) > MAX_SHOWN:
             yield f"and {len(lines) - MAX_SHOWN} more; --json lists all."
+    if verification.seconds_apart:
+        yield f"{written_apart_text(verification.seconds_apart)}."
     for name, count in verification.uncounted_ranks.items():
         ranks = counted_text(count, "rank")
         yield f"There is {name} of {ranks}; no file says how many ranks saved, so more may be missing."

@@ -7,7 +7,7 @@ data. Source: `torch/distributed/checkpoint/metadata.py` and `filesystem.py`, to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from sizing.checkpoint_files.untrusted import (
     refusal,
     regular_file_bytes,
 )
+from sizing.units import counted_text, seconds_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,41 @@ def _is(value: object, name: str, *, module: str = DCP_METADATA) -> bool:
 
 METADATA_NAME = ".metadata"
 DATA_SUFFIX = ".distcp"
+_SECONDS_APART = 3600.0
+"""Pause in the writing of a save's files beyond which those on the other side are held to be of another save. A choice:
+longer than a file takes, shorter than most intervals between saves into one folder."""
+
+
+def seconds_written_apart(written_at: Mapping[str, float]) -> dict[str, float]:
+    """Find the files that were written apart from `.metadata`, and by how many seconds after it; negative is before.
+
+    `written_at`: when each file of the save was written, in seconds, by name. A file is apart where a pause of more
+    than an hour lies between it and `.metadata`, in which no file of the save was written.
+
+    >>> seconds_written_apart({".metadata": 30_000, "__0_0.distcp": 27_000, "__1_0.distcp": 24_000, "__2_0.distcp": 0})
+    {'__2_0.distcp': -30000}
+    """
+    described_at = first = last = written_at[METADATA_NAME]
+    for moment in sorted(written_at.values(), reverse=True):
+        first = moment if 0 <= first - moment <= _SECONDS_APART else first
+    for moment in sorted(written_at.values()):
+        last = moment if 0 <= moment - last <= _SECONDS_APART else last
+    return {name: moment - described_at for name, moment in written_at.items() if not first <= moment <= last}
+
+
+def written_apart_text(seconds_apart: Mapping[str, float]) -> str:
+    """Say that files were written apart from the `.metadata` beside them, the one of the longest time by name.
+
+    >>> written_apart_text({"__2_0.distcp": -30_000})
+    '__2_0.distcp was written 8.33 h before .metadata: of another save, unless a copy changed the times of files'
+    """
+    name = max(seconds_apart, key=lambda name: abs(seconds_apart[name]))
+    more = f" and {counted_text(len(seconds_apart) - 1, 'more file')} apart from it" if len(seconds_apart) > 1 else ""
+    when = "before" if seconds_apart[name] < 0 else "after"
+    return (
+        f"{name} was written {seconds_text(abs(seconds_apart[name]))} {when} .metadata{more}: of another save, unless "
+        "a copy changed the times of files"
+    )
 
 
 def dcp_container(path: Path) -> Container:
@@ -198,6 +234,8 @@ def dcp_container(path: Path) -> Container:
         notes.append("No data file is in the folder of .metadata: the sizes are those that .metadata states")
     if metadata.is_transformed:
         notes.append("The data files are compressed or encrypted: tensor bytes are those in memory")
+    if apart := seconds_written_apart({file.name: file.stat().st_mtime for file in (path, *present)}):
+        notes.append(written_apart_text(apart))
     return Container(
         format="torch-dcp",
         paths=(path, *present),

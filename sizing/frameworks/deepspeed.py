@@ -19,6 +19,13 @@ from sizing.frameworks.framework import (
 DEFAULT_ZERO_STAGE = 1
 """ZeRO stage of a scenario that gives none."""
 
+_TIMEOUT = CollectiveTimeout(
+    600.0,
+    "DEEPSPEED_TIMEOUT={minutes}",
+    "DeepSpeed 0.19.8, deepspeed/constants.py, default_pg_timeout, 1800 s before 0.19.6; "
+    "deepspeed.init_distributed(timeout=...) in code",
+)
+
 DEEPSPEED = Framework(
     name="deepspeed",
     title="DeepSpeed",
@@ -56,13 +63,8 @@ DEEPSPEED = Framework(
     retention=replace(NO_DELETION, source="DeepSpeed 0.19, runtime/engine.py, save_checkpoint: it deletes no tag"),
     format="deepspeed",
     converts_to_universal=True,
-    defaults=(shipped_detection(1800, "DEEPSPEED_TIMEOUT 30 min"),),
-    # The 30 min of the detection above are those of 0c1913d691ce. Release 0.19.8 has 10 min, which end a job earlier.
-    collective_timeout=CollectiveTimeout(
-        600.0,
-        "DEEPSPEED_TIMEOUT={minutes}",
-        "DeepSpeed 0.19.8, deepspeed/constants.py, default_pg_timeout; deepspeed.init_distributed(timeout=...) in code",
-    ),
+    defaults=(shipped_detection(_TIMEOUT.seconds, "DEEPSPEED_TIMEOUT 10 min"),),
+    collective_timeout=_TIMEOUT,
     loading="each replica reads the weights that it holds, each shard of the optimizer is read once",
     source="published/framework_defaults.json: checkpoint engine; saves in published/framework_checkpoints.json; "
     "Rajbhandari et al. 2020, arXiv 1910.02054, and published/zero_model_state_memory.json for gradients",

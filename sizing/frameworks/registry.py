@@ -55,7 +55,7 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     >>> defaults_of_framework({"training": {"framework": "maxtext"}, "checkpoint": {"mode": "sync"}})
     {}
     >>> defaults_of_framework({"training": {"framework": "deepspeed"}, "reliability": {"mtbf_seconds": 3600}})
-    {'reliability.detection_seconds': 217.8}
+    {'reliability.detection_seconds': 72.6}
     """
     degrees, training = document.get("parallelism"), document.get("training")
     stages = whole_number_at(document, "parallelism.pipeline") or 1

@@ -195,7 +195,7 @@ class Reliability(StrictModel):
         description="Seconds from a failure until it is noticed, the mean of failures. "
         f"Default: {percent_text(HUNG_FRACTION)} of the framework's timeout of a collective, as so many hang: "
         f"{mean_detection_seconds(COLLECTIVE_TIMEOUT_SECONDS):g} with 10 min, {mean_detection_seconds(1800):g} with "
-        f"deepspeed's 30 min, {mean_detection_seconds(100):g} with torchtitan's 100 s.",
+        f"transformers' 30 min, {mean_detection_seconds(100):g} with torchtitan's 100 s.",
     )
     relaunch_seconds: Seconds = Field(
         _RELAUNCH.midpoint,

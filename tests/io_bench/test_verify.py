@@ -6,16 +6,21 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import random
+import shutil
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from io_bench.checks import file_regions
@@ -221,6 +226,70 @@ def test_a_data_file_that_no_metadata_names_is_a_doubt(dcp_folder: Path) -> None
     contents = contents_of(dcp_folder)
     assert contents.disk_bytes == sum((dcp_folder / name).stat().st_size for name in (".metadata", "__0_0.distcp"))
     assert any("not counted: __1_0.distcp" in note for note in contents.notes)
+
+
+def test_a_data_file_of_dcp_that_goes_on_behind_its_items_is_a_doubt(dcp_folder: Path) -> None:
+    """As an item more has left it; padding is none."""
+    data = dcp_folder / "__0_0.distcp"
+    content = data.read_bytes()
+    data.write_bytes(content + bytes(4096))
+    assert found_in(dcp_folder).verdict == "whole"
+    data.write_bytes(content + content[:700])
+    found = found_in(dcp_folder)
+    (doubt,) = found.not_judged
+    assert (found.verdict, doubt.file) == ("not judged", "__0_0.distcp")
+    assert doubt.reason == "goes on for 700 bytes behind its last item, as one of another save"
+
+
+def dcp_of_ranks(folder: Path, *, num_steps: int) -> Path:
+    """A save of torch DCP by two ranks, each with its rows of a tensor and the counter of an optimizer's steps."""
+    for rank in range(2):
+        count = torch.tensor(float(num_steps))
+        state = {f"w{rank}": torch.full((4, 8), count), f"optim.state.w{rank}.step": count}
+        with pytest.warns(UserWarning, match="in a single process"):
+            save(state, checkpoint_id=folder / f"rank{rank}", no_dist=True)
+    metadata = [FileSystemReader(folder / f"rank{rank}").read_metadata() for rank in range(2)]
+    for rank in range(2):
+        (folder / f"rank{rank}" / "__0_0.distcp").rename(folder / f"__{rank}_0.distcp")
+        places = metadata[rank].storage_data.items()
+        metadata[0].storage_data |= {key: replace(at, relative_path=f"__{rank}_0.distcp") for key, at in places}
+        metadata[0].state_dict_metadata |= metadata[rank].state_dict_metadata
+    (folder / ".metadata").write_bytes(pickle.dumps(metadata[0]))
+    for rank in range(2):
+        shutil.rmtree(folder / f"rank{rank}")
+    return folder
+
+
+def test_a_data_file_of_dcp_whose_optimizer_has_counted_other_steps_is_a_doubt(tmp_path: Path) -> None:
+    """Its names and sizes are those of the file that it stands for."""
+    older, newer = dcp_of_ranks(tmp_path / "older", num_steps=900), dcp_of_ranks(tmp_path / "newer", num_steps=1000)
+    assert found_in(newer).verdict == "whole"
+    shutil.copyfile(older / "__1_0.distcp", newer / "__1_0.distcp")
+    found = found_in(newer)
+    (doubt,) = found.not_judged
+    assert (found.verdict, doubt.file) == ("not judged", "__1_0.distcp")
+    assert doubt.reason == (
+        "may be of another save: it has optimizer's step 900, and 1 file of the same save has 1,000; "
+        "or its parameters had no gradient in some steps"
+    )
+
+
+def test_a_data_file_of_dcp_that_was_written_hours_before_the_others_is_named(tmp_path: Path) -> None:
+    folder = dcp_of_ranks(tmp_path / "saved", num_steps=10)
+    begin = time.time()
+    os.utime(folder / "__0_0.distcp", (begin - 2400, begin - 2400))
+    os.utime(folder / "__1_0.distcp", (begin - 4800, begin - 4800))
+    found = found_in(folder)
+    assert not found.seconds_apart, "a save that takes long, without a pause of an hour"
+    os.utime(folder / "__1_0.distcp", (begin - 93_600, begin - 93_600))
+    found = found_in(folder)
+    assert found.verdict == "whole"
+    assert found.seconds_apart == {"__1_0.distcp": pytest.approx(-93_600, abs=60)}
+    said = (
+        "__1_0.distcp was written 26.00 h before .metadata: of another save, unless a copy changed the times of files"
+    )
+    assert f"{said}." in list(verification_lines(found))
+    assert said in contents_of(folder).notes
 
 
 def test_an_item_of_dcp_that_has_changed_is_named(dcp_folder: Path) -> None:

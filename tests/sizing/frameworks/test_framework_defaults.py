@@ -186,13 +186,14 @@ def test_a_failure_that_hangs_is_noticed_after_the_timeout_of_the_framework(
 ) -> None:
     said = {row.field: row.value for row in default_report(framework, **FAILING).assumptions}
     assert said["reliability.detection_seconds"] == mean_detection_seconds(timeout_seconds)
+    assert FRAMEWORKS[framework].collective_timeout.seconds == timeout_seconds
 
 
 def test_a_framework_decides_a_detection_only_where_failures_are_given_without_one() -> None:
-    assert default_report("deepspeed").interval.recovery_seconds is None
-    assert assumed("deepspeed", **FAILING)["reliability.detection_seconds"] == 217.8
+    assert default_report("torchtitan").interval.recovery_seconds is None
+    assert assumed("torchtitan", **FAILING)["reliability.detection_seconds"] == 12.1
     stated = {"reliability": {"mtbf_seconds": "9h", "detection_seconds": 30}}
-    assert "reliability.detection_seconds" not in assumed("deepspeed", **stated)
+    assert "reliability.detection_seconds" not in assumed("torchtitan", **stated)
 
 
 @pytest.mark.parametrize("framework", ["megatron", "deepspeed", "torchtitan"])
