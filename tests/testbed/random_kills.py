@@ -1,9 +1,10 @@
 """Kills at random moments of jobs on two servers: how each job ends, and how many of its chunks were computed twice.
 
-    scripts/random-kills --kills 100 --seed 1
+    scripts/random-kills --kills 100 --seed 1 [--dask]
 
 prints a line for each kill, and the counts of all. Jobs of ten chunks are asked of two servers on one SQLite file, and
-their computing processes and servers killed, stopped for a while, or told to end.
+their computing processes and servers killed, stopped for a while, or told to end. With --dask two workers of a
+scheduler compute the chunks, and the scheduler is killed too.
 """
 
 from __future__ import annotations
@@ -28,25 +29,58 @@ from sizing.questions.chunks import ignore_progress
 from tests.service import conftest
 from tests.service.steps import PROGRAM, QUESTION, StepsRequest, begun
 from tests.service.test_jobs import as_if_later
+from tests.testbed.dask import scheduler, workers
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 NUM_CHUNKS = 10
 SECONDS_OF_A_CHUNK = 0.3
 WAYS = ("process killed", "server killed", "server stopped", "server told to end")
+WAYS_OF_DASK = (*WAYS, "scheduler killed")
+BY_NAME = "failed by name"
+"""Outcome of a job whose scheduler is gone: it says so."""
+
+
+class Cluster:
+    """A scheduler of Dask and two workers. They are started again where they ended, at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._stack = folder, ExitStack()
+        self.start(port=0)
+
+    def start(self, port: int) -> None:
+        """Start all of them."""
+        self._scheduler = self._stack.enter_context(scheduler(self._folder, port=port))
+        self._stack.enter_context(workers(self._folder))
+
+    @property
+    def address(self) -> str:
+        """Where the scheduler listens."""
+        return self._scheduler.address
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler, and start another at its address, with workers of its own."""
+        os.kill(self._scheduler.pid, signal.SIGKILL)
+        self._stack.close()
+        self.start(port=int(self.address.rpartition(":")[2]))
+
+    def close(self) -> None:
+        """End all of them."""
+        self._stack.close()
 
 
 class Servers:
-    """Two servers on a database. One that has ended is started again."""
+    """Two servers on a database, and the cluster that they compute on, if any. One that has ended is started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.url, self._folder = f"sqlite:///{folder}/x.db", folder
+    def __init__(self, folder: Path, cluster: Cluster | None = None) -> None:
+        self.url, self._folder, self.cluster = f"sqlite:///{folder}/x.db", folder, cluster
         self._stacks: list[ExitStack] = [ExitStack(), ExitStack()]
         self._started: list[tuple[subprocess.Popen[bytes], str]] = [self.start(place) for place in range(2)]
 
     def start(self, place: int) -> tuple[subprocess.Popen[bytes], str]:
         """Start the server of a place."""
         log = self._folder / f"log-{place}-{time.monotonic_ns()}"
-        arguments = ("--port", "0", "--database-url", self.url, "--requests-per-second", "0")
+        arguments = ["--port", "0", "--database-url", self.url, "--requests-per-second", "0"]
+        arguments += ["--dask", self.cluster.address] if self.cluster else []
         return self._stacks[place].enter_context(conftest.serving(log, *arguments))
 
     def process(self, place: int) -> subprocess.Popen[bytes]:
@@ -69,15 +103,16 @@ class Servers:
 
 
 @contextmanager
-def two_servers() -> Iterator[tuple[Servers, Path]]:
+def two_servers(*, on_dask: bool = False) -> Iterator[tuple[Servers, Path]]:
     """Two servers, and a folder for what is asked of them."""
     conftest.PROGRAM[:] = PROGRAM
-    with tempfile.TemporaryDirectory(prefix="random-kills-") as folder:
-        servers = Servers(Path(folder))
-        try:
-            yield servers, Path(folder)
-        finally:
-            servers.close()
+    with tempfile.TemporaryDirectory(prefix="random-kills-") as folder, ExitStack() as stack:
+        cluster = Cluster(Path(folder)) if on_dask else None
+        if cluster:
+            stack.callback(cluster.close)
+        servers = Servers(Path(folder), cluster)
+        stack.callback(servers.close)
+        yield servers, Path(folder)
 
 
 def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
@@ -98,6 +133,9 @@ def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
             as_if_later(servers.url)
             time.sleep(4.0)  # in which the other server looks
             process.send_signal(signal.SIGCONT)
+        case "scheduler killed":
+            assert servers.cluster is not None
+            servers.cluster.kill_scheduler()
         case _:
             process.terminate()
             process.wait(timeout=SECONDS_UNTIL_STUCK)
@@ -129,9 +167,12 @@ def run_one(servers: Servers, folder: Path, way: str, generator: random.Random) 
         return str(found["state"]) if found["ended_at"] else None
 
     state = until(end)
-    is_right = state == "done" and httpx.get(f"{address}{job}/result").content == expected
+    result = httpx.get(f"{address}{job}/result", timeout=SECONDS_UNTIL_STUCK)
     steps = Counter(step for step, _ in begun(folder))
-    outcome = "right" if is_right else f"{state}, wrong" if state == "done" else state
+    if state == "done":
+        outcome = "right" if result.content == expected else "done, wrong"
+    else:
+        outcome = BY_NAME if result.json().get("code") == "no-cluster" else f"{state}: {result.text}"
     return outcome, sum(steps.values()) - NUM_CHUNKS
 
 
@@ -140,19 +181,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dask", action="store_true")
     given = parser.parse_args()
     generator = random.Random(given.seed)  # noqa: S311 - moments to repeat, no secrets
     outcomes: Counter[str] = Counter()
-    num_again = 0
-    with two_servers() as (servers, folder):
+    num_again = num_lost = 0
+    ways = WAYS_OF_DASK if given.dask else WAYS
+    with two_servers(on_dask=given.dask) as (servers, folder):
         for number in range(given.kills):
-            way = WAYS[number % len(WAYS)]
+            way = ways[number % len(ways)]
             outcome, again = run_one(servers, folder / f"{number}", way, generator)
             print(f"{number + 1} {way}: {outcome}, {again} of {NUM_CHUNKS} chunks begun again", flush=True)
             outcomes[outcome] += 1
             num_again += again
+            num_lost += outcome != "right" and (outcome, way) != (BY_NAME, "scheduler killed")
     print(f"{given.kills} kills: {dict(outcomes)}; {num_again} of {given.kills * NUM_CHUNKS} chunks begun again")
-    return int(outcomes.keys() != {"right"})
+    return int(num_lost > 0)
 
 
 if __name__ == "__main__":
