@@ -112,6 +112,7 @@ VALUES = {
     "--schedule": "gpipe",
     "--recomputation": "full",
     "--optimizer-sharding": "fully-reshardable",
+    "--table-sharding": "table-wise",
     "--publish": "delta",
     "--publish-over": "storage",
     "--delta-full-every": "8",
