@@ -48,7 +48,11 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "with FSDP give parallelism.shard_group, with DeepSpeed training.framework deepspeed, of weights in fp32 "
         "training.precision bf16-mixed",
         "axolotl, loaders/model.py: weights are loaded in torch_dtype, bfloat16 with bf16 auto or true",
-        (ShippedDefault("training.precision", "bf16", "bf16 auto, which loads the weights in bfloat16"),),
+        (
+            ShippedDefault(
+                "training.precision", "bf16", "bf16 auto, which loads the weights in bfloat16", beside="no adapters"
+            ),
+        ),
     ),
     "openrlhf": Trainer(
         "OpenRLHF",
@@ -62,7 +66,12 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "transformers",
         f"of weights in bfloat16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework "
         "deepspeed",
-        "TRL, trainers on transformers' Trainer",
+        "TRL 1.10, trainers on transformers' Trainer; sft_trainer.py, which casts adapters of a base in 4 or 8 bits",
+        (
+            ShippedDefault(
+                "training.precision", "bf16", "adapters beside a quantised base in bfloat16", beside="a quantised base"
+            ),
+        ),
     ),
     "llamafactory": Trainer(
         "LLaMA-Factory",
