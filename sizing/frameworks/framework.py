@@ -140,7 +140,8 @@ class ShippedDefault:
 
     `setting`: the framework's own setting. `with_stages`: applies only if there is a pipeline and the scenario does not
     give the layers of a stage. `in_given_block`: applies only if the scenario has the block, which has no default of
-    its own.
+    its own. `beside`: applies to every training, or only to one of the model itself, or of adapters beside a base in 4
+    or 8 bits.
     """
 
     field: str
@@ -148,6 +149,7 @@ class ShippedDefault:
     setting: str
     with_stages: bool = False
     in_given_block: bool = False
+    beside: Literal["anything", "no adapters", "a quantised base"] = "anything"
 
 
 COLLECTIVE_TIMEOUT_SECONDS = 600.0

@@ -21,7 +21,8 @@ from sizing.spelling import known_spelling
 from sizing.state.offload import Place
 from sizing.state.optimizers import Dtype
 from sizing.state.saved_state import PartName
-from sizing.state.training import FrameworkName, Loss, Precision
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES
+from sizing.state.training import FrameworkName, Loss, Precision, spelled_base_dtype
 from sizing.strict_model import StrictModel
 
 FRAMEWORKS: dict[FrameworkName, Framework] = {
@@ -56,8 +57,14 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     {}
     >>> defaults_of_framework({"training": {"framework": "deepspeed"}, "reliability": {"mtbf_seconds": 3600}})
     {'reliability.detection_seconds': 72.6}
+    >>> on_trl = {"framework": "transformers", "trainer": "trl"}
+    >>> defaults_of_framework({"training": on_trl | {"adapters": {"rank": 16, "base_dtype": "4bit"}}})
+    {'training.precision': 'bf16'}
     """
     degrees, training = document.get("parallelism"), document.get("training")
+    adapters = _field(training, "adapters")
+    is_quantised = str(spelled_base_dtype(_field(adapters, "base_dtype"))).lower() in QUANTIZED_BYTES
+    holds = {"anything"} | ({"no adapters"} if adapters is None else {"a quantised base"} if is_quantised else set())
     stages = whole_number_at(document, "parallelism.pipeline") or 1
     spreads_layers = stages > 1 and not any(_field(degrees, name) for name in _LAYERS_OF_STAGES)
     return {
@@ -67,6 +74,7 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
         if _field(document.get(block), name) is None
         and (spreads_layers or not each.with_stages)
         and (not each.in_given_block or isinstance(document.get(block), Mapping))
+        and each.beside in holds
     }
 
 

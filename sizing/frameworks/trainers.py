@@ -45,10 +45,14 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "axolotl": Trainer(
         "axolotl",
         "transformers",
-        "with FSDP give parallelism.shard_group, with DeepSpeed training.framework deepspeed, of weights in fp32 "
-        "training.precision bf16-mixed",
+        "with FSDP give parallelism.shard_group, with DeepSpeed training.framework deepspeed, of a model "
+        "trained whole in fp32 training.precision bf16-mixed",
         "axolotl, loaders/model.py: weights are loaded in torch_dtype, bfloat16 with bf16 auto or true",
-        (ShippedDefault("training.precision", "bf16", "bf16 auto, which loads the weights in bfloat16"),),
+        (
+            ShippedDefault(
+                "training.precision", "bf16", "bf16 auto, which loads the weights in bfloat16", beside="no adapters"
+            ),
+        ),
     ),
     "openrlhf": Trainer(
         "OpenRLHF",
@@ -60,9 +64,14 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "trl": Trainer(
         "TRL",
         "transformers",
-        f"of weights in bfloat16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework "
-        "deepspeed",
-        "TRL, trainers on transformers' Trainer",
+        f"of a model trained whole in bfloat16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed "
+        "training.framework deepspeed",
+        "TRL 1.10, trainers on transformers' Trainer; sft_trainer.py, which casts adapters of a base in 4 or 8 bits",
+        (
+            ShippedDefault(
+                "training.precision", "bf16", "adapters beside a quantised base in bfloat16", beside="a quantised base"
+            ),
+        ),
     ),
     "llamafactory": Trainer(
         "LLaMA-Factory",
@@ -92,7 +101,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "ms-swift": Trainer(
         "ms-swift",
         "transformers",
-        f"of weights in bfloat16 give {_BF16}, with Megatron-SWIFT training.framework megatron",
+        f"of a model trained whole in bfloat16 give {_BF16}, with Megatron-SWIFT training.framework megatron",
         "ms-swift, trainers on transformers' Trainer",
     ),
     "olmo-core": Trainer(
@@ -120,7 +129,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "unsloth": Trainer(
         "Unsloth",
         "transformers",
-        f"of weights in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
+        f"of a model trained whole in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
         "Unsloth, cards of its models: trained with TRL, whose SFTTrainer is transformers' Trainer",
     ),
     "slime": Trainer(

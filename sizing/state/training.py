@@ -147,6 +147,15 @@ _BASE_DTYPES = {"4bit": "nf4", "int4": "nf4", "4": "nf4", "8bit": "int8", "8": "
 """Names that trainers' configs have for them."""
 
 
+def spelled_base_dtype(value: object) -> object:
+    """Return the dtype of a base that a trainer's config names in its own way; other values as they are.
+
+    >>> spelled_base_dtype("torch.bfloat16"), spelled_base_dtype("4-bit"), spelled_base_dtype("nf4")
+    ('bf16', 'nf4', 'nf4')
+    """
+    return _BASE_DTYPES.get(str(value).lower().replace("-", "").removeprefix("torch."), value)
+
+
 AdapterBias = Literal["none", "all", "lora_only"]
 """Biases of a frozen model that PEFT trains beside adapters, by the words of its `bias`."""
 
@@ -170,9 +179,7 @@ class Adapters(StrictModel):
     )
     base_dtype: Annotated[
         AnySpelling[BaseDtype] | None,
-        BeforeValidator(
-            lambda value: _BASE_DTYPES.get(str(value).lower().replace("-", "").removeprefix("torch."), value)
-        ),
+        BeforeValidator(spelled_base_dtype),
     ] = Field(
         None,
         description="Dtype of the frozen weights, on the GPU and where they are saved (QLoRA: nf4; load_in_8bit: "

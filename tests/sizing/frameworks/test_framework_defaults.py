@@ -266,6 +266,29 @@ def test_a_kind_of_format_that_a_framework_has_not_is_refused_with_its_formats()
         answer(document)
 
 
+@pytest.mark.parametrize(
+    ("framework", "base_dtype", "bytes_per_parameter"),
+    [
+        ("axolotl", None, 12),
+        ("axolotl", "nf4", 12),
+        ("trl", None, 12),
+        ("trl", "nf4", 6),
+        ("trl", "8bit", 6),
+        ("trl", "fp32", 12),
+        ("torchtune", None, 6),
+        ("transformers", "nf4", 12),
+    ],
+)
+def test_adapters_have_the_dtype_that_a_trainer_gives_them(
+    framework: str, base_dtype: str | None, bytes_per_parameter: int
+) -> None:
+    """PEFT raises adapters to fp32; TRL casts those beside a base in 4 or 8 bits to bf16, torchtune trains in bf16."""
+    adapters = {"rank": 16} | ({"base_dtype": base_dtype} if base_dtype else {})
+    training = {"framework": framework, "adapters": adapters}
+    report = answer({"model": {"preset": "llama-3.1-8b"}, "training": training})
+    assert report.checkpoint.logical_bytes == bytes_per_parameter * 6_815_744
+
+
 def test_the_full_state_dict_of_torchtune_is_no_shards_of_torchtitan() -> None:
     scenario = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": "torchtune"}})
     assert scenario.checkpoint.format == "full"
