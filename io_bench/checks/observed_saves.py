@@ -125,6 +125,8 @@ _WRITERS = (
 _WRITER_FOLDERS = (re.compile(r"(mp_rank_\d+(?:_\d+)*)"), re.compile(r"ocdbt\.process_(\d+)"))
 """Folders in which one rank alone writes: Megatron-LM's classic format, and Orbax."""
 _OF_ACCELERATE = re.compile(r"checkpoint_\d+")
+_FIRST_RANK_OF_DEEPSPEED = "zero_pp_rank_0_mp_rank_00"
+"""Rank 0, which writes the files of a trainer too."""
 _FIRST_OF_DEEPSPEED = re.compile(r"(mp_rank_\d+)_model_states\.pt")
 
 
@@ -134,14 +136,15 @@ def writer_of(name: str) -> str:
     >>> writer_of("__12_0.distcp"), writer_of("mp_rank_00_001/distrib_optim.pt"), writer_of("model.safetensors")
     ('12', 'mp_rank_00_001', '0')
     >>> writer_of("mp_rank_00_model_states.pt"), writer_of("bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt")
-    ('zero_pp_rank_0_mp_rank_00', 'zero_pp_rank_0_mp_rank_00')
+    ('0', '0')
     """
     path = PurePosixPath(name)
     if first := _FIRST_OF_DEEPSPEED.fullmatch(path.name):
-        return f"zero_pp_rank_0_{first[1]}"
+        return writer_of(f"zero_pp_rank_0_{first[1]}.pt")
     in_names = (pattern.fullmatch(path.name) for pattern in _WRITERS)
     in_folders = (pattern.fullmatch(part) for part in path.parts[:-1] for pattern in _WRITER_FOLDERS)
-    return next((match[1].lstrip("0") or "0" for match in (*in_folders, *in_names) if match), "0")
+    writer = next((match[1].lstrip("0") or "0" for match in (*in_folders, *in_names) if match), "0")
+    return "0" if writer == _FIRST_RANK_OF_DEEPSPEED else writer
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """Find files that a save must have, by the names of its other files, and that are missing.
 
-Sources: DeepSpeed 0.19, runtime/engine.py, _get_zero_ckpt_name and _get_ckpt_name; transformers 5.23, trainer.py,
-_save_checkpoint, _save_optimizer_and_scheduler and _save_rng_state; accelerate 1.15, checkpointing.py and
-utils/constants.py; Megatron-LM, training/checkpointing.py, get_checkpoint_name; huggingface_hub, split of state dicts
+Sources: DeepSpeed 0.19, runtime/engine.py, _get_zero_ckpt_name, _get_ckpt_name and load_checkpoint; transformers 5.23,
+trainer.py, _save_checkpoint, save_model, _save_optimizer_and_scheduler and _save_rng_state, and
+integrations/deepspeed.py, deepspeed_load_checkpoint; accelerate 1.15, checkpointing.py and utils/constants.py;
+Megatron-LM, training/checkpointing.py, get_checkpoint_name; huggingface_hub, split of state dicts
 (`NAME-00001-of-00003`).
 """
 
@@ -47,11 +48,20 @@ _TRAINER_STATE = "trainer_state.json"
 _TRAINER_SETTINGS = "training_args.bin"
 _ADAPTER_SETTINGS = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_WEIGHTS = re.compile(
-    r"(adapter_)?model(_\d+|-.*)?\.safetensors|(pytorch|adapter)_model(_fsdp)?(_\d+|-.*)?\.bin|.*\.index\.json|"
-    r"(pytorch_model|model|global_step|.*fsdp|.*dist_cp).*/.*"
+_WEIGHTS_OF_TRAINER = (
+    r"(adapter_)?model(_\d+|-.*)?\.safetensors|(pytorch|adapter)_model(_fsdp)?(_\d+|-.*)?\.bin|.*\.index\.json"
 )
+_WEIGHTS = re.compile(rf"{_WEIGHTS_OF_TRAINER}|(pytorch_model|model|global_step|.*fsdp|.*dist_cp).*/.*")
 """Weights beside a trainer's state: files of its folder, or any file in a folder that a framework saves there."""
+_BESIDE_DEEPSPEED = (
+    ("mp_rank_.*_model_states", _WEIGHTS_OF_TRAINER, "model.safetensors", "Trainer saves weights beside DeepSpeed's"),
+    ("mp_rank_.*_model_states", r"rng_state(_\d+)?\.pth", "rng_state.pth", "Trainer saves it with DeepSpeed's state"),
+    (".*_(model|optim)_states", "latest", "latest", "DeepSpeed saves it with its state, and resumes by it"),
+)
+"""Files of DeepSpeed in a folder of Trainer, the files that are then beside it, and the one to name where none is.
+
+With ZeRO 3, whose files have other names, Trainer may save weights by DeepSpeed alone, also where it saves only these.
+"""
 _OPTIMIZER = re.compile(
     r"optimizer(_\d+)?\.(pt|bin)|optimizer.*/.*|(.*/)?(bf16_|fp16_)?zero_pp_rank_.*|global_step.*/.*"
 )
@@ -189,13 +199,13 @@ def _find_deepspeed_files(files: set[str], stated: SavingRanks | None) -> Iterat
         for data, model in pairs:
             if (data, model) not in there:
                 name = f"{prefix}zero_pp_rank_{data}_mp_rank_{model:02}_optim_states.pt"
-                yield MissingFile(name, f"the optimizer has {num_data} shards by data ranks")
+                yield MissingFile(name, f"the optimizer has {counted_text(num_data, 'shard')} by data ranks")
     if partitioned or (stated is not None and stated.zero_stage == 3):
         there = {(int(match["data"]), int(match["model"])) for match in partitioned}
         for data, model in pairs:
             if (data, model) not in there:
                 name = f"zero_pp_rank_{data}_mp_rank_{model:02}_model_states.pt"
-                yield MissingFile(name, f"the model has {num_data} shards by data ranks")
+                yield MissingFile(name, f"the model has {counted_text(num_data, 'shard')} by data ranks")
     else:
         held = {int(match["model"]) for match in whole}
         for model in set(range(num_model)) - held:
@@ -246,6 +256,9 @@ def _find_trainer_files(below: Collection[str], files: set[str]) -> Iterator[Mis
         yield MissingFile(_TRAINER_STATE, f"Trainer saves it with the {'scheduler' if schedulers else 'random state'}")
     if not files.isdisjoint(_ADAPTER_WEIGHTS) and _ADAPTER_SETTINGS not in files:
         yield MissingFile(_ADAPTER_SETTINGS, "PEFT saves it with the adapter")
+    for saved, needed, name, reason in _BESIDE_DEEPSPEED if is_trainer else ():
+        if _any(re.compile(rf"global_step[^/]*/{saved}\.pt"), below) and not _any(re.compile(needed), files):
+            yield MissingFile(name, reason)
     if not is_trainer and not any(name.startswith("random_states_") for name in files):
         return
     whose, ending = ("Trainer", "pt") if is_trainer else ("accelerate", "bin")

@@ -96,12 +96,20 @@ def _with_reads_of_exports(
     """The solution with read rates that are also enough for the exports that training waits for.
 
     Its write rates were solved for beside the read rates as given, which `read` may lower further than exports allow.
+    Where none are given, they left the reading of exports out: then both directions are raised by one factor.
     """
-    if not read.values or _meets_all(targets, request.checks_at(solution.values), 1).all():
+    export = request.at(solution.values).export
+    is_left_out = export is not None and export.stall_seconds is None
+    if not is_left_out and (not read.values or _meets_all(targets, request.checks_at(solution.values), 1).all()):
         return solution
     at_most = {path: max(rate, request.given(path) or 0.0) for path, rate in read.values.items()}
     others = {path: value for path, value in solution.values.items() if path not in read.values}
-    lowered = min_rates_below(request.with_values(others), targets, "read", at_most)
+    lowered = None if is_left_out else min_rates_below(request.with_values(others), targets, "read", at_most)
+    if lowered is None and INTERVAL not in solution.values:
+        of_saves = tuple(target for target in targets if target not in TARGETS_OF["read"])
+        both = next(_goodput_stages(request, of_saves, (None,), is_free=False), solution)
+        raised = {path: max(rate, both.values.get(path, 0.0)) for path, rate in at_most.items()}
+        return replace(both, values=both.values | raised)
     return replace(solution, values=solution.values | (lowered.values if lowered else at_most))
 
 

@@ -409,6 +409,11 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "accelerate": lambda folder: laid_folders.accelerate(folder / "checkpoint_2", num_ranks=2),
     "ZeRO-1": lambda folder: laid_folders.deepspeed(folder / "global_step2", stage=1),
     "ZeRO-3": lambda folder: laid_folders.deepspeed(folder / "global_step2", stage=3),
+    "Trainer with ZeRO-1": lambda folder: laid_folders.trainer_with_deepspeed(folder / "checkpoint-2", stage=1),
+    "Trainer with ZeRO-3": lambda folder: laid_folders.trainer_with_deepspeed(folder / "checkpoint-2", stage=3),
+    "Trainer alone with ZeRO-2": lambda folder: laid_folders.trainer_with_deepspeed(
+        folder / "checkpoint-2", stage=2, num_ranks=1
+    ),
     "Lightning": lambda folder: laid_folders.lightning(folder / "step=2.ckpt", step=2).parent,
     "script": lambda folder: laid_folders.script(folder / "ckpt_2.pt").parent,
 }
@@ -437,6 +442,21 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
             for rank in (0, 1)
             for stage in (1, 3)
         ),
+        *(
+            ("Trainer with ZeRO-1", name)
+            for name in (
+                "model.safetensors",
+                "latest",
+                "rng_state_1.pth",
+                "trainer_state.json",
+                "global_step2/mp_rank_00_model_states.pt",
+                "global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+            )
+        ),
+        ("Trainer with ZeRO-3", "latest"),
+        ("Trainer with ZeRO-3", "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt"),
+        ("Trainer alone with ZeRO-2", "rng_state.pth"),
+        ("Trainer alone with ZeRO-2", "model.safetensors"),
         ("ZeRO-1", "mp_rank_00_model_states.pt"),
         ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
     ],

@@ -92,6 +92,17 @@ def deepspeed(folder: Path, *, stage: int, num_ranks: int = 2, dtype: torch.dtyp
     return folder
 
 
+def trainer_with_deepspeed(folder: Path, *, stage: int, num_ranks: int = 2) -> Path:
+    """As Hugging Face Trainer saves with DeepSpeed: with ZeRO 3, as it ships, DeepSpeed alone saves the weights."""
+    trainer(folder, num_ranks=num_ranks)
+    for name in ("optimizer.pt", "scheduler.pt", *(["model.safetensors"] if stage == 3 else [])):
+        (folder / name).unlink()
+    deepspeed(folder / "global_step2", stage=stage, num_ranks=num_ranks)
+    (folder / "latest").write_text("global_step2")
+    (folder / "zero_to_fp32.py").write_text("print()")
+    return folder
+
+
 def lightning(path: Path, *, step: int) -> Path:
     """As Lightning's ModelCheckpoint without sharding."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -183,9 +183,9 @@ def deepspeed_config(*, stage: int, batch: int) -> dict[str, Any]:
     }
 
 
-def trainer_with_deepspeed(folder: Path) -> None:
+def trainer_with_deepspeed(folder: Path, *, stage: int) -> None:
     deepspeed_without_compiler()
-    trainer(folder, bf16=True, learning_rate=1e-3, deepspeed=deepspeed_config(stage=2, batch=2))
+    trainer(folder, bf16=True, learning_rate=1e-3, deepspeed=deepspeed_config(stage=stage, batch=2))
 
 
 def deepspeed(folder: Path, *, stage: int) -> None:
@@ -209,7 +209,9 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "trainer-momentum": functools.partial(trainer, optim="sgd", optim_args="momentum=0.9"),
     "trainer-8bit": functools.partial(trainer, optim="adamw_bnb_8bit"),
     "trainer-adapters": trainer_with_adapters,
-    "trainer-deepspeed": trainer_with_deepspeed,
+    "trainer-deepspeed-1": functools.partial(trainer_with_deepspeed, stage=1),
+    "trainer-deepspeed-2": functools.partial(trainer_with_deepspeed, stage=2),
+    "trainer-deepspeed-3": functools.partial(trainer_with_deepspeed, stage=3),
     "trainer-fsdp": functools.partial(trainer_with_fsdp, state_dict_type="SHARDED_STATE_DICT"),
     "trainer-fsdp-full": functools.partial(trainer_with_fsdp, state_dict_type="FULL_STATE_DICT"),
     "accelerate": accelerate,

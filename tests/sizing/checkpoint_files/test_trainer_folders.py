@@ -168,9 +168,7 @@ def test_adam_in_8_bits_takes_the_config_beside_the_weights_and_ademamix_is_not_
 
 
 def test_weights_that_trainer_saves_beside_those_of_deepspeed_count_once(tmp_path: Path) -> None:
-    folder = laid_folders.trainer(tmp_path / "checkpoint-2", num_ranks=2)
-    (folder / "optimizer.pt").unlink()
-    laid_folders.deepspeed(folder / "global_step2", stage=2)
+    folder = laid_folders.trainer_with_deepspeed(tmp_path / "checkpoint-2", stage=2)
     contents = contents_of(folder)
     assert contents.num_parameters == laid_folders.num_parameters()
     assert [note for note in contents.notes if "weights" in note] == [
@@ -293,6 +291,7 @@ def test_the_newest_of_several_folders_is_the_one_of_the_highest_step(tmp_path: 
         contents_of(tmp_path)
 
 
+OF_DEEPSPEED = ("latest", "global_step4/mp_rank_00_model_states.pt")
 SHARDED_BY_FSDP = ("pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata")
 
 
@@ -313,7 +312,20 @@ SHARDED_BY_FSDP = ("pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata")
         ([*SHARDED_BY_FSDP, "trainer_state.json", "rng_state_0.pth", "rng_state_1.pth"], ["scheduler.pt"]),
         ([*SHARDED_BY_FSDP, "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"], ["trainer_state.json"]),
         ([*SHARDED_BY_FSDP, "scheduler.bin", "random_states_0.pkl"], []),
-        (["trainer_state.json", "global_step4/mp_rank_00_model_states.pt", "scheduler.pt", "rng_state.pth"], []),
+        ([*OF_DEEPSPEED, "trainer_state.json", "model.safetensors", "scheduler.pt", "rng_state.pth"], []),
+        (
+            [*OF_DEEPSPEED, "trainer_state.json", "adapter_model.safetensors", "adapter_config.json", "rng_state.pth"],
+            [],
+        ),
+        ([*OF_DEEPSPEED, "trainer_state.json"], ["model.safetensors", "rng_state.pth"]),
+        ([f"global_step4/zero_pp_rank_0_mp_rank_00_{what}_states.pt" for what in ("model", "optim")], []),
+        (
+            [
+                *(f"global_step4/zero_pp_rank_0_mp_rank_00_{what}_states.pt" for what in ("model", "optim")),
+                "trainer_state.json",
+            ],
+            ["latest"],
+        ),
         (["model/__0_0.distcp", "model/__1_0.distcp", "random_states_0.pkl"], ["random_states_1.pkl"]),
     ],
 )

@@ -965,6 +965,28 @@ def test_with_exports_answer_and_require_name_the_same_rates_which_meet_their_ta
     assert not all(check.met for check in RunRequest(*layout_and_run(asked)).checks_at(less))
 
 
+@pytest.mark.parametrize("written_by", ["rank-0", "every-rank", "afterwards"])
+@pytest.mark.parametrize("wanted", [{}, {"recovery_seconds": 1800}, {"max_stall_seconds": 30}])
+def test_without_any_rate_what_is_required_is_enough_for_an_export_that_reads_too(
+    written_by: str, wanted: dict[str, float]
+) -> None:
+    """A read rate that recovery alone needs, or none at all, would hold training up in each export by every rank."""
+    asked = with_export(
+        checkpoint={"interval_seconds": 170, "export": {"every": 4, "written_by": written_by}},
+        reliability={"mtbf_seconds": "4d", "detection_seconds": 600},
+        targets=wanted | {"max_overhead_fraction": 0.05},
+    )
+    report = REQUIRE.answer(asked)
+    needed = {WRITE: report.needed.write_bytes_per_second, READ: report.needed.read_bytes_per_second}
+    bought = {field: rate for field, rate in needed.items() if rate is not None} | report.needed.together_with
+    assert (READ in bought) == (written_by == "every-rank" or "recovery_seconds" in wanted)
+    assert bought[WRITE] < 1e12
+    found = answer(scenario_from(with_fields(asked, bought)))
+    assert [check.target for check in found.targets if not check.met] == report.targets_beyond_storage
+    overhead = of(report, WRITE, "max_overhead_fraction")
+    assert (READ in overhead.together_with) == (written_by == "every-rank")
+
+
 def test_a_node_that_exports_needs_its_own_rate_and_does_not_scale_that_of_the_file_system() -> None:
     asked = with_export(
         checkpoint={
