@@ -59,7 +59,7 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     {'reliability.detection_seconds': 72.6}
     >>> on_trl = {"framework": "transformers", "trainer": "trl"}
     >>> defaults_of_framework({"training": on_trl | {"adapters": {"rank": 16, "base_dtype": "4bit"}}})
-    {'training.precision': 'bf16'}
+    {'training.precision': 'bf16', 'training.optimizer': 'adamw'}
     """
     degrees, training = document.get("parallelism"), document.get("training")
     adapters = _field(training, "adapters")
