@@ -12,9 +12,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
 from executors.dask import DaskWorkers
@@ -22,7 +24,7 @@ from executors.window import ChunkLimits
 from executors.worker import Computation, WorkHeard, computed_since, end_with_parent, ignore_computation, limit_memory
 from service.answers.progress import ProgressListener, ProgressWatch, ignore_progress, report_progress_to
 from service.compute.parts import ComputationMessage, PartMessage, PartsInDatabase, PartsOfServer
-from service.errors import OutOfTime, ProcessEnded, TakesTooLong, busy
+from service.errors import Busy, OutOfTime, ProcessEnded, TakesTooLong, busy
 from service.settings import variable_of
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
     from service.answers.heavy import HeavyKind
     from service_client.terms import ReportForm
 
-SECONDS_TO_START = 60.0
-"""The first one waits until all that answers take is loaded: seconds; on a machine that swaps, far longer."""
+SECONDS_TO_START = 30.0
+"""Max wait for a process to start. The first one loads all that answers take: seconds; on a machine that swaps, far
+longer, and a later question finds it. With the wait for a turn it is less than clients and proxies wait (60 s)."""
 SECONDS_TO_END = 5.0
 """Time between asking a process to end and killing it."""
 SECONDS_TO_GIVE_WAY = 2.0
@@ -90,6 +93,8 @@ class ComputeWorker:
         self._process: ForkServerProcess | None = None
         self._killed: ForkServerProcess | None = None
         """Process that is alive for a moment more, perhaps with its answer sent, and gets no further question."""
+        self._started: Future[None] | None = None
+        self._is_ready = False
         self._connection: Connection[Any, Any] | None = None
         self._files: tempfile.TemporaryDirectory[str] | None = None
         """Holds the temporary files of the process, which it may be killed before it removes."""
@@ -170,12 +175,12 @@ class ComputeWorker:
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        process, connection, files = self._process, self._connection, self._files
-        self._process = self._connection = self._files = None
-        if process is not None and connection is not None:
-            if process.pid is not None:  # or another thread is just about to start it, and it ends with this one
+        process, connection, files, started = self._process, self._connection, self._files, self._started
+        self._process = self._connection = self._files = self._started = None
+        if process is not None and connection is not None and started is not None:
+            if not started.cancel() and process.pid is not None:
                 process.kill()
-                process.join()
+                process.join(SECONDS_TO_END)  # that it has ended, the forkserver says, unless it is stopped itself
             connection.close()
         if files is not None:
             files.cleanup()
@@ -224,31 +229,82 @@ class ComputeWorker:
             rule = f"needs more than {memory} of memory"
             refusal = TakesTooLong.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)
             return _NoMemoryBesideOthers() if has_answered else refusal
-        if code is None or code >= 0:
+        if code is not None and code >= 0:
             return RuntimeError(f"a process for heavy questions ended with exit code {code}")
-        name = signal.Signals(-code).name
+        # What has forked a process knows how it ended, unless that is stopped itself.
+        name = "an unknown signal" if code is None else signal.Signals(-code).name
         _log.error("A process for heavy questions was ended by %s.", name)
         rule = f"was not answered: its process (max memory {memory}) was ended by {name}"
         return ProcessEnded.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)
 
     def _start(self) -> Connection[Any, Any]:
-        """Start the process where it does not run, and return the connection to it. Raises Busy where it takes long."""
-        process = self._process
-        if self._connection is None or process is None or process is self._killed or not process.is_alive():
+        """Start the process where it does not run, and return the connection to it.
+
+        Raises Busy where it takes long. It goes on starting, and the next question waits for the same process.
+        """
+        process, started = self._process, self._started
+        is_starting = started is not None and not started.done()
+        if process is None or process is self._killed or not (is_starting or process.is_alive()):
             self.stop()
             self._killed = None
-            self._has_answered = False
+            self._has_answered = self._is_ready = False
             self._files = tempfile.TemporaryDirectory(prefix="ckpt-serve-compute-", ignore_cleanup_errors=True)
             self._connection, theirs = COMPUTING.Pipe()
             arguments = (theirs, self._files.name, self._max_bytes, self._max_estimate)
             self._process = COMPUTING.Process(target=_compute, args=arguments, daemon=True)
-            self._process.start()
-            theirs.close()
-            if not self._connection.poll(SECONDS_TO_START):
+            self._started = start_in_thread(self._process, then=theirs.close)
+        connection, started = self._connection, self._started
+        if connection is None or started is None:
+            raise busy()  # the server stops
+        if not self._is_ready:
+            deadline = time.monotonic() + SECONDS_TO_START
+            try:
+                started.result(SECONDS_TO_START)
+            except CancelledError:
+                raise busy() from None  # the server stops
+            except TimeoutError:
+                raise not_started() from None
+            except (EOFError, OSError):  # the process that forks it has ended; the next question starts a new one
                 self.stop()
-                raise busy()
-            self._connection.recv()
-        return self._connection
+                raise not_started() from None
+            if not connection.poll(max(0.0, deadline - time.monotonic())):
+                raise not_started()
+            connection.recv()
+            self._is_ready = True
+        return connection
+
+
+def start_in_thread(process: BaseProcess, *, then: Callable[[], None]) -> Future[None]:
+    """Start a process in a thread of its own, as it may never start: what forks it may be stopped. `then` follows.
+
+    A process that starts after its future was cancelled is killed at once.
+    """
+    started = Future[None]()
+
+    def start() -> None:
+        failure = None
+        try:
+            process.start()
+        except Exception as error:  # noqa: BLE001 - who waits for the start raises it
+            failure = error
+        then()
+        if not started.set_running_or_notify_cancel():
+            if failure is None:
+                process.kill()
+        elif failure is None:
+            started.set_result(None)
+        else:
+            started.set_exception(failure)
+
+    threading.Thread(target=start, daemon=True).start()
+    return started
+
+
+def not_started() -> InvalidInput:
+    """Return the error of a service that cannot start a process, and log it for who operates the service."""
+    _log.error("A process for heavy questions did not start: is the process that forks them stopped?")
+    rule = f"could not start a process for the question within {SECONDS_TO_START:g} seconds"
+    return Busy.of("the service", rule, value=None, remedy="try again later; its operator sees the log")
 
 
 class _NoMemoryBesideOthers(Exception):

@@ -1,10 +1,13 @@
 """The processes beside the server: within their limits, replaced when they end, gone with their server."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ from service.answers.heavy import sizing_in
 from service.answers.progress import ProgressWatch, report_progress_to
 from service.app import create_app
 from service.compute.pool import MAX_WAITING_PER_WORKER, ComputePool
-from service.compute.worker import ComputeWorker
-from service.errors import Busy, NotReady, OutOfTime, TakesTooLong
+from service.compute.worker import COMPUTING, ComputeWorker, start_in_thread
+from service.errors import Busy, NotReady, OutOfTime, ProcessEnded, TakesTooLong
 from service.reports import ReportSubject
 from service.settings import Settings
 from service.telemetry import Metrics
@@ -36,6 +39,7 @@ from tests.service.computed import (
     process_id,
     refuse,
     refuse_for_now,
+    sleep,
     sleep_as,
     sleep_over_a_file,
     stay_busy,
@@ -360,3 +364,50 @@ def test_questions_that_are_asked_when_the_server_stops_may_be_asked_again(tmp_p
     with pytest.raises(Busy):
         worker.ask(sleep_as, (str(asleep),))
     stopping.join()
+
+
+@contextmanager
+def what_forks_it_stopped(pid: int) -> Iterator[None]:
+    """Stop the process that has forked a computing one and forks the next, and let it go on afterwards."""
+    forks = psutil.Process(pid).ppid()
+    assert forks != os.getpid()
+    os.kill(forks, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(forks, signal.SIGCONT)
+
+
+def test_a_question_whose_process_cannot_start_is_refused_in_time_and_the_next_finds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = ComputeWorker(max_seconds=SECONDS_UNTIL_STUCK, max_bytes=2**30)
+    try:
+        first = int(worker.ask(process_id, ()))
+        with what_forks_it_stopped(first):
+            monkeypatch.setattr("service.compute.worker.SECONDS_TO_END", 0.1)
+            with pytest.raises(ProcessEnded, match="was ended by an unknown signal"):
+                worker.ask(end_by, (signal.SIGKILL,))
+            monkeypatch.setattr("service.compute.worker.SECONDS_TO_START", 0.1)
+            num_threads = set()
+            for _ in range(3):
+                with pytest.raises(Busy, match=r"could not start a process for the question within 0.1 seconds"):
+                    worker.ask(nap, ())
+                num_threads.add(threading.active_count())
+            assert len(num_threads) == 1, "all of them wait for the same process"
+        monkeypatch.setattr("service.compute.worker.SECONDS_TO_START", SECONDS_UNTIL_STUCK)
+        assert worker.ask(nap, ()) == b"rested"
+    finally:
+        worker.stop()
+
+
+def test_a_process_that_starts_when_nobody_wants_it_any_more_is_killed() -> None:
+    worker = ComputeWorker(max_seconds=SECONDS_UNTIL_STUCK, max_bytes=2**30)
+    late = COMPUTING.Process(target=sleep, daemon=True)
+    try:
+        with what_forks_it_stopped(int(worker.ask(process_id, ()))):
+            assert start_in_thread(late, then=lambda: None).cancel()
+            assert late.pid is None
+    finally:
+        worker.stop()
+    until(lambda: late.pid is not None and has_ended(late.pid))
