@@ -123,9 +123,9 @@ class Parallelism(StrictModel):
     )
     table_sharding: AnySpelling[TableSharding] | None = Field(
         None,
-        description="How the embedding tables of model.tensors lie over FSDP ranks, by TorchRec's names: row-wise, "
-        "some rows of each on every rank; table-wise, each whole on one rank; column-wise, in blocks of at least 128 "
-        "columns, each on one rank. Default: row-wise.",
+        description="How the embedding tables of model.tensors lie over FSDP ranks, by TorchRec's names. With "
+        "row-wise some rows of each on every rank, with table-wise each whole on one rank, with column-wise in blocks "
+        "of at least 128 columns, each on one rank. Default: row-wise.",
     )
     rank_order: RankOrder = Field(
         DEFAULT_RANK_ORDER,

@@ -110,6 +110,7 @@ VALUES = {
     "--mode": "async",
     "--restore": "read-once-broadcast",
     "--schedule": "gpipe",
+    "--table-sharding": "table-wise",
     "--recomputation": "full",
     "--optimizer-sharding": "fully-reshardable",
     "--publish": "delta",
