@@ -132,7 +132,7 @@ FLAGS = (
     Flag("--expert-tensor", "parallelism.expert_tensor"),
     Flag("--zero-stage", "parallelism.zero_stage"),
     Flag("--shard-group", "parallelism.shard_group"),
-    Flag("--table-sharding", "parallelism.table_sharding", "NAME", "table-wise"),
+    Flag("--table-sharding", "parallelism.table_sharding"),
     Flag("--node", "cluster.node", "NAME", "dgx-a100", is_common=True),
     Flag("--gpus", "cluster.num_gpus", is_common=True),
     Flag("--nodes", "cluster.nodes", "NxNODE,...", "8xdgx-a100,8xdgx-h100"),
