@@ -245,7 +245,7 @@ def dcp_of_ranks(folder: Path, *, num_steps: int) -> Path:
     """A save of torch DCP by two ranks, each with its rows of a tensor and the counter of an optimizer's steps."""
     for rank in range(2):
         count = torch.tensor(float(num_steps))
-        state = {f"w{rank}": torch.full((4, 8), count), f"optim.state.w{rank}.step": count}
+        state = {f"w{rank}": count.expand(4, 8).clone(), f"optim.state.w{rank}.step": count}
         with pytest.warns(UserWarning, match="in a single process"):
             save(state, checkpoint_id=folder / f"rank{rank}", no_dist=True)
     metadata = [FileSystemReader(folder / f"rank{rank}").read_metadata() for rank in range(2)]

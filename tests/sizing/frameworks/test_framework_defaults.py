@@ -13,6 +13,7 @@ from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.state.saved_state import PartName
+from sizing.state.training import FrameworkName
 from tests.sizing.layout.worlds import HYBRID
 
 LAYOUT = {"tensor": 2, "pipeline": 2, "data": 4}
@@ -182,7 +183,7 @@ FAILING = {"reliability": {"mtbf_seconds": "9h"}}
     ],
 )
 def test_a_failure_that_hangs_is_noticed_after_the_timeout_of_the_framework(
-    framework: str, timeout_seconds: float
+    framework: FrameworkName, timeout_seconds: float
 ) -> None:
     said = {row.field: row.value for row in default_report(framework, **FAILING).assumptions}
     assert said["reliability.detection_seconds"] == mean_detection_seconds(timeout_seconds)
