@@ -34,6 +34,7 @@ class Trainer:
 _LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 """Modules of Megatron-Core: queries, keys and values as one, the output of attention, gate and up as one, and down."""
 _BF16 = "training.precision bf16"
+_DISTRIBUTED = (ShippedDefault("training.distributed_optimizer", True, "use_distributed_optimizer True"),)
 TRAINERS: dict[TrainerName, Trainer] = {
     "verl": Trainer(
         "verl",
@@ -84,16 +85,18 @@ TRAINERS: dict[TrainerName, Trainer] = {
     "nemo": Trainer(
         "NeMo",
         "megatron",
-        "with the distributed optimizer give training.distributed_optimizer; NeMo AutoModel runs on fsdp2",
-        "NeMo, lightning/pytorch/strategies/megatron_strategy.py",
+        "NeMo AutoModel runs on fsdp2; without use_distributed_optimizer give training.distributed_optimizer no",
+        "NeMo 2, lightning/pytorch/strategies/megatron_strategy.py; collections/llm/recipes/optim/adam.py",
+        _DISTRIBUTED,
         adapter_targets=_LINEAR_OF_MEGATRON,
         adapter_source="NeMo 2, collections/llm/peft/lora.py, target_modules; NeMo 1 takes attention_qkv",
     ),
     "megatron-bridge": Trainer(
         "Megatron-Bridge",
         "megatron",
-        "with the distributed optimizer give training.distributed_optimizer",
-        "Megatron-Bridge, training/checkpointing.py, on Megatron-Core",
+        "without use_distributed_optimizer give training.distributed_optimizer no",
+        "Megatron-Bridge, training/checkpointing.py, on Megatron-Core; recipes/utils/optimizer_utils.py",
+        _DISTRIBUTED,
         adapter_targets=_LINEAR_OF_MEGATRON,
         adapter_source="Megatron-Bridge 0.6, peft/lora.py, target_modules",
         shares_expert_adapters=True,  # share_expert_adapters; peft/utils.py, _apply_expert_axis_factory, since 0.5
@@ -137,7 +140,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "megatron",
         "with --train-backend fsdp give training.framework fsdp2",
         "slime, backends/megatron_utils/arguments.py: use_distributed_optimizer True, bf16 unless fp16",
-        (ShippedDefault("training.distributed_optimizer", True, "use_distributed_optimizer True"),),
+        _DISTRIBUTED,
     ),
     "skyrl": Trainer(
         "SkyRL",
