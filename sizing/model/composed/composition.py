@@ -108,7 +108,9 @@ def tower_of(config: Config, *, text_hidden: int) -> Inventory | None:
     vision = config.get("vision_config")
     if projector is None or not isinstance(vision, dict):
         return None
-    model_type = str(vision.get("model_type", projector.tower))
+    # Before transformers 5 a tower of Qwen had the model_type of the whole model, as the configs on the hub have it.
+    named = vision.get("model_type", config["model_type"])
+    model_type = projector.tower if named == config["model_type"] else str(named)
     row = towers().tower.get(model_type)
     if row is None:
         return None

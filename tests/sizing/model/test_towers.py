@@ -214,6 +214,16 @@ def test_a_config_that_states_the_language_model_beside_the_tower_is_read_as_pub
     assert counted(flat).num_parameters == built(transformers.CONFIG_MAPPING[whole].from_dict(dict(flat)))
 
 
+@pytest.mark.parametrize("whole", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"])
+def test_a_tower_with_the_model_type_of_the_whole_is_counted_too(whole: str) -> None:
+    """The config.json of Qwen3-VL-8B-Instruct has "qwen3_vl" in both places: transformers 4.57 wrote it."""
+    config = transformers.AutoConfig.for_model(whole, vision_config={"depth": 2}, text_config=SMALL_TEXT)
+    stated = json.loads(config.to_json_string())
+    stated["vision_config"]["model_type"] = whole
+    found = counted(stated)
+    assert (found.num_parameters, found.warnings) == (built(config), ())
+
+
 def test_a_text_config_that_is_not_counted_is_refused_by_a_name_that_was_typed() -> None:
     inner = {"model_type": "glm4v_text"} | SMALL_TEXT
     with pytest.raises(InvalidInput, match=r"huggingface_config\.text_config\.model_type .* got 'glm4v_text'"):
