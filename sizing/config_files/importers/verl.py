@@ -586,6 +586,12 @@ def _read_checkpoint(reader: SettingReader, values: _Values, block: str, *, keep
         reader.put("training.saved_state", {"master": None, "moments": None}, contents, note="without the optimizer")
     if "hf_model" in parts:
         reader.put("checkpoint.export.every", 1, contents)
+        if (reader.draft.value("training.framework"), reader.draft.value("training.precision")) == (
+            "fsdp2",
+            "bf16-mixed",
+        ):
+            # fsdp_checkpoint_manager.py passes FSDP's own fp32 shards to save_pretrained, though its model is bfloat16.
+            reader.put("checkpoint.export.dtype", "fp32", contents)
     if "model" not in parts:
         reader.not_understood(contents, "leaves the weights out: give training.saved_state")
         reader.need("training.saved_state", f"{contents} leaves the weights out")

@@ -131,6 +131,25 @@ def test_a_yaml_with_references_is_followed() -> None:
     assert fields_of(report, expected) == expected
 
 
+@pytest.mark.parametrize(
+    ("strategy", "dtype"),
+    [
+        ("model.strategy=fsdp", "fp32"),
+        ("model.strategy=fsdp2 model.fsdp_config.model_dtype=bf16", None),
+        ("model.strategy=megatron", None),
+    ],
+)
+def test_weights_beside_the_shards_of_fsdp_have_the_dtype_of_the_shards(strategy: str, dtype: str | None) -> None:
+    """A run of Seed-OSS-36B-Base has 135 GiB of them, and the model of the hub 68: verl-project/verl, issue 3318."""
+    report = import_texts(
+        "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.train_files=a.parquet trainer.experiment_name=x "
+        f"model.partial_pretrain=ByteDance-Seed/Seed-OSS-36B-Base {strategy} "
+        "trainer.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+    )
+    expected = {"checkpoint.export.every": 1, "checkpoint.export.dtype": dtype}
+    assert fields_of(report, expected) == expected
+
+
 def test_a_config_of_its_own_is_asked_for() -> None:
     report = import_texts(
         f"{_PPO} --config-name=my_grpo algorithm.adv_estimator=grpo trainer.nnodes=2 trainer.save_freq=5"
