@@ -19,6 +19,12 @@ from sizing.model.model import Model, resolve
         ("Qwen/Qwen3-8B-Base", "qwen3-8b"),
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
         ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"),
+        ("deepseek-ai/DeepSeek-Coder-V2-Instruct", "deepseek-v2"),
+        ("deepseek-ai/DeepSeek-Coder-V2-Lite-Base", "deepseek-v2-lite"),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-30b-a3b"),
+        ("Qwen/Qwen2-72B-Instruct", "qwen2.5-72b"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl-7b"),
+        ("Qwen/Qwen3-VL-30B-A3B-Thinking", "qwen3-vl-30b-a3b"),
     ],
 )
 def test_a_name_on_a_hub_is_answered_as_the_model_of_its_shapes_and_says_so(typed: str, preset: str) -> None:
@@ -33,7 +39,7 @@ def test_another_spelling_of_a_name_needs_no_word() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["Qwen/Qwen2.5-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct", "org/", "-it", "a" * 100]
+    "typed", ["Qwen/Qwen2-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct", "org/", "-it", "a" * 100]
 )
 def test_a_name_of_other_shapes_is_refused(typed: str) -> None:
     with pytest.raises(InvalidInput, match="must be a name of the catalog"):
