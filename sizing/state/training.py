@@ -301,6 +301,9 @@ _NAMES_OF_LIBRARIES: dict[str, str] = {
     "fsdp": "fsdp2",
     "huggingface": "transformers",
     "hf": "transformers",
+    "trainer": "transformers",
+    "hf-trainer": "transformers",
+    "hugging-face-trainer": "transformers",
     "jax": "maxtext",
     "llm-foundry": "composer",
 }

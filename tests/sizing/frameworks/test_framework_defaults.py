@@ -236,7 +236,14 @@ def test_a_trainer_of_pure_bf16_keeps_half(framework: str, stated: dict[str, str
 
 @pytest.mark.parametrize(
     ("library", "meant"),
-    [("HF", "transformers"), ("PyTorch", "fsdp2 or ddp"), ("fsdp", "fsdp2"), ("llm-foundry", "composer")],
+    [
+        ("HF", "transformers"),
+        ("Trainer", "transformers"),
+        ("Hugging Face Trainer", "transformers"),
+        ("PyTorch", "fsdp2 or ddp"),
+        ("fsdp", "fsdp2"),
+        ("llm-foundry", "composer"),
+    ],
 )
 def test_the_name_of_a_library_is_refused_with_what_may_be_meant(library: str, meant: str) -> None:
     with pytest.raises(InvalidInput, match=rf"training\.framework must be a known name.*did you mean {meant}"):
