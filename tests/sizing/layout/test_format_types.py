@@ -46,6 +46,7 @@ MEANS_SOMETHING_ELSE = {
     ("sizing/training/gpu_memory.py", "full"): "recomputation",
     ("sizing/questions/techniques/registry.py", "full"): "recomputation",
     ("sizing/layout/formats/registry.py", "full"): "a kind of format",
+    ("sizing/state/training.py", "hf-trainer"): "a name for a framework",
     ("sizing/checkpoint_files/folder.py", "orbax"): "what a folder holds",
     ("io_bench/engines/__init__.py", "torch-save"): "an engine",
     ("sizing/checkpoint_files/reading.py", "torch-save"): "what a folder holds",
