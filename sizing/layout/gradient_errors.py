@@ -11,6 +11,7 @@ from sizing.layout.files import File, WriterClass
 from sizing.layout.holders import HolderClass, Shard, rank_shards
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import WHOLE, Sharding
+from sizing.model.trained import DESCRIBE
 from sizing.state import StatePart, Training
 from sizing.state.gradient_compression import METHODS, Exchange, GradientCompression
 from sizing.state.optimizers import BYTES_PER_VALUE
@@ -95,7 +96,7 @@ def check_compression(training: Training, sharding: Sharding, *, has_bare_counts
             "training.gradient_compression.method",
             f"{given.method} needs the shapes of tensors, and a model is given by its parameter count alone",
             value=given.method,
-            remedy="choose another, or describe the model by preset, architecture, huggingface_config or tensors",
+            remedy=f"choose another, or {DESCRIBE}",
         )
 
 

@@ -15,6 +15,7 @@ from sizing.model import Model, ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
 from sizing.model.model import resolve
 from sizing.model.trained import (
+    DESCRIBE,
     default_targets,
     targets_in,
     trained_whole,
@@ -79,7 +80,7 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             "training.optimizer",
             "must be one that needs no shapes of tensors where a trained model is given by its parameter count alone",
             value=training.optimizer,
-            remedy="choose another, or describe the model by preset, architecture, huggingface_config or tensors",
+            remedy=f"choose another, or {DESCRIBE}",
         )
     return inventory
 

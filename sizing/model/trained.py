@@ -27,8 +27,9 @@ _FUSED_MODULES: dict[str, FusedPart] = {
     "mlp": "ffn",
 }
 """Modules of Megatron-Core that keep several matrices as one in every model, by the part of a layer."""
-_DESCRIBE = "describe the model by preset, architecture, huggingface_config or tensors"
+DESCRIBE = "describe the model by model.preset, model.architecture or model.huggingface_config"
 """Remedy where a number of parameters alone names no tensor."""
+_DESCRIBE_OR_COUNT = f"{DESCRIBE}; or say by training.trained_parameters alone how many are trained"
 
 
 _PARTS_BY_OTHER_NAMES: dict[str, tuple[str, ...]] = {
@@ -77,7 +78,7 @@ def with_frozen(inventory: Inventory, names: Collection[str], *, field: str) -> 
     Raises InvalidInput for a name that no tensor has.
     """
     names = _names_of_parts(inventory, names)
-    _check_names(inventory, names, field=field, remedy_of_count=f"give training.trained_parameters, or {_DESCRIBE}")
+    _check_names(inventory, names, field=field, remedy_of_count=f"give training.trained_parameters, or {DESCRIBE}")
     return tuple(replace(group, is_trained=False) if _is_named(group, names) else group for group in inventory)
 
 
@@ -93,7 +94,7 @@ def with_trained_count(inventory: Inventory, num_trained: int, *, field: str) ->
     if len(inventory) > 1 or inventory[0].placement != "spread":
         rule, remedy = "needs a model given by num_parameters alone, without experts", "name tensors in training.frozen"
         if inventory[0].placement == "spread":
-            remedy = f"{_DESCRIBE}, and {remedy}"
+            remedy = f"{DESCRIBE}, and {remedy}"
         raise InvalidInput.of(field, rule, value=num_trained, remedy=remedy)
     (whole,) = inventory
     num_frozen = whole.num_parameters - num_trained
@@ -135,10 +136,10 @@ def with_adapters(
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
     if names is None and not (names := default_targets(inventory)):
         rule = "is required for a model of which no attention is known"
-        remedy = f"name some of its matrices: {_list_names(matrices)}" if matrices else _DESCRIBE
+        remedy = f"name some of its matrices: {_list_names(matrices)}" if matrices else _DESCRIBE_OR_COUNT
         raise InvalidInput.of(field, rule, value=None, remedy=remedy)
     if not matrices:
-        raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE)
+        raise InvalidInput.of(field, "needs a model of which matrices are known", value=None, remedy=_DESCRIBE_OR_COUNT)
     if has_half_of_gate(set(map(module_of, names))):
         others = [name for name in names if module_of(name) not in HALVES_OF_GATE]
         both = tensors_named(others, {group.name for group in matrices})
@@ -306,7 +307,7 @@ def _join_key_value(name: str) -> str:
     return ".".join("key_value" if part in ("key", "value") else part for part in name.split("."))
 
 
-def _check_names(inventory: Inventory, names: Collection[str], *, field: str, remedy_of_count: str = _DESCRIBE) -> None:
+def _check_names(inventory: Inventory, names: Collection[str], *, field: str, remedy_of_count: str = DESCRIBE) -> None:
     for name in names:
         if not any(_is_named(group, [name]) for group in inventory):
             named = [group for group in inventory if group.placement != "spread"]

@@ -45,8 +45,11 @@ def _lay_out_document(document: Mapping[str, Any]) -> ScenarioWithLayout:
     try:
         # With data ranks enough for the groups of experts and of shards, which must divide them.
         scenario = scenario_from({**document, "parallelism": degrees | {"data": num_gpus}})
-    except InvalidInput:
-        return ScenarioWithLayout(scenario_from(document), [])
+    except InvalidInput as beside_data:
+        try:
+            return ScenarioWithLayout(scenario_from(document), [])
+        except InvalidInput as alone:  # which also refuses degrees that one data rank does not hold
+            raise min(beside_data, alone, key=lambda error: len(error.problems)) from None
     if scenario.parallelism.model_parallel_size * scenario.parallelism.context == scenario.cluster.num_gpus:
         return ScenarioWithLayout(scenario_from(document), [])
     return _choose_layout(scenario, kept=tuple(name for name in SEARCHED_DEGREES if name in degrees))

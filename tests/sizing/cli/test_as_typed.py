@@ -442,7 +442,7 @@ def test_weights_alone_and_averages_have_flags(flags: str, num_bytes: int) -> No
 
 def test_frozen_tensors_of_a_bare_count_are_refused_with_what_names_them() -> None:
     sentence = refusal(*"--parameters 8B --framework fsdp2 --data 8 --frozen attention".split())
-    assert "give --trained-parameters, or describe the model by preset" in sentence
+    assert "give --trained-parameters, or describe the model by --model" in sentence
     half = report(*"--model llama-3.1-8b --framework fsdp2 --data 8 --frozen attention,ffn".split())
     assert half["model"]["num_trained_parameters"] < 2e9
 
@@ -464,3 +464,13 @@ def test_files_per_rank_have_a_flag() -> None:
     """Megatron-Core up to 0.16 writes two files per rank, and common.pt, metadata.json and .metadata beside them."""
     files = report(*"--model llama-3.1-8b --framework megatron --tensor 2 --files-per-rank 2".split())
     assert files["checkpoint"]["num_files"] == 2 * 2 + 3
+
+
+def test_degrees_that_the_number_of_gpus_leaves_open_are_no_second_problem() -> None:
+    sentence = refusal(*"--model mixtral-8x7b --gpus 8 --expert 8 --micro-batch 64".split())
+    assert sentence == "training has --micro-batch without --sequence-length: give --sequence-length too."
+
+
+def test_adapters_of_a_bare_count_are_refused_with_what_counts_them() -> None:
+    sentence = refusal(*"--parameters 14B --lora-rank 4".split())
+    assert "or say by --trained-parameters alone how many are trained" in sentence

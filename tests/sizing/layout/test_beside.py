@@ -410,7 +410,9 @@ def test_a_checkpoint_without_a_byte_is_refused() -> None:
 
 
 def test_a_bare_count_has_no_matrices_for_named_adapters() -> None:
-    with pytest.raises(InvalidInput, match=r"needs a model of which matrices are known: describe the model by preset"):
+    with pytest.raises(
+        InvalidInput, match=r"needs a model of which matrices are known: describe the model by model.preset"
+    ):
         report_of({"adapters": {"rank": 32, "tensors": ["q_proj"]}}, model={"num_parameters": 7_541_237_184})
 
 
