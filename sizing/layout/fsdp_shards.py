@@ -98,7 +98,8 @@ class FsdpSpan:
     experts: tuple[Holding, ...]
     repeated_experts: tuple[Holding, ...]
     tables: tuple[Holding, ...]
-    placed: Assignment
+    placed: Assignment | None
+    """Where the tables stand; None without any, as it has a number for each rank."""
 
     @classmethod
     def of(cls, span: StageSpan, mesh: FsdpMesh) -> Self:
@@ -115,12 +116,12 @@ class FsdpSpan:
         experts = [h for h in span.holdings if h.experts]
         cut = (*_by_repetition(dense, mesh.tensor), *_by_repetition(experts, mesh.expert_tensor))
         costs = tuple((h.shape[1], h.count) for h in tables)
-        return cls(mesh, *cut, tuple(tables), assign_to_empty(costs, mesh.shards))
+        return cls(mesh, *cut, tuple(tables), assign_to_empty(costs, mesh.shards) if tables else None)
 
     @property
     def fullest_over_mean(self) -> float:
         """Parameters of the fullest rank over those of the mean rank, where tables stand on one; without tables 1."""
-        if not self.tables:
+        if self.placed is None:
             return 1.0
         of_tables = assigned_bytes(_sizes(self.tables), self.placed)
         of_rest = sum(h.count * math.prod(h.shape) for h in (*self.dense, *self.repeated)) / self.mesh.shards
@@ -128,7 +129,9 @@ class FsdpSpan:
 
     @property
     def least_over_placed(self) -> float:
-        """Parameters of tables on the fullest rank if bytes were balanced, over those that it has."""
+        """Parameters of tables on the fullest rank if bytes were balanced, over those that it has; without tables 1."""
+        if self.placed is None:
+            return 1.0
         sizes = _sizes(self.tables)
         by_size = assigned_bytes(sizes, assign_to_empty(sizes, self.mesh.shards))
         return float(by_size.max() / assigned_bytes(sizes, self.placed).max())
@@ -152,6 +155,8 @@ class FsdpSpan:
     def dense_shards(self, shard: int, tensor_rank: int) -> list[Shard]:
         """List the shards of dense tensors that tensor ranks cut, or of all if there is one tensor rank, and tables."""
         cut = [self._dense(h, shard, tensor_rank) for h in self.dense]
+        if self.placed is None:
+            return cut
         column = int(self.placed.columns[shard])
         counts = self.placed.counts[:, column - 1].tolist() if column else []
         return cut + [_shard(h, h.shape).counted(num) for h, num in zip(self.tables, counts, strict=False) if num]
@@ -203,7 +208,7 @@ class FsdpSpan:
             edges |= _chunk_edges(num_rows, self.mesh.shards)
         for rank in self._ranks_of_expert_edges():
             edges |= {rank // self.mesh.tensor, -(-rank // self.mesh.tensor)}
-        if self.tables:
+        if self.placed is not None:
             edges.update(first for first, _ in runs_of_equal([self.placed.columns], set()))
         return sorted(edges)
 

@@ -1,5 +1,6 @@
 """Embedding tables of a recommender lie by rows on every rank, whole on one, or in blocks of columns."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -120,3 +121,14 @@ def test_a_search_of_layouts_weighs_the_largest_rank() -> None:
     assert not report.training.state_fits
     (said,) = [each for each in report.warnings if "nearest layout" in each]
     assert "The nearest layout that fits is data 8, shard group 8: 41.0" in said
+
+
+def test_without_tables_nothing_is_kept_of_each_rank() -> None:
+    document = {"model": {"preset": "gpt2"}, "training": {"framework": "fsdp2"}}
+    tracemalloc.start()
+    try:
+        answer({**document, "parallelism": {"data": 64, "context": 1_000_000}})
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 64 * 1_000_000
