@@ -296,6 +296,14 @@ def test_adapters_have_the_dtype_that_a_trainer_gives_them(
     assert report.checkpoint.logical_bytes == bytes_per_parameter * 6_815_744
 
 
+@pytest.mark.parametrize("trainer", ["slime", "nemo", "megatron-bridge"])
+def test_recipes_of_megatron_divide_the_optimizer_unless_a_run_says_no(trainer: str) -> None:
+    document: dict[str, Any] = {"model": {"preset": "gpt2"}, "training": {"framework": trainer}}
+    assert scenario_from(document).training.distributed_optimizer is True
+    document["training"]["distributed_optimizer"] = False
+    assert scenario_from(document).training.distributed_optimizer is False
+
+
 def test_the_full_state_dict_of_torchtune_is_no_shards_of_torchtitan() -> None:
     scenario = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": "torchtune"}})
     assert scenario.checkpoint.format == "full"

@@ -32,6 +32,11 @@ RUNS: tuple[dict[str, Any], ...] = (
     {"model.preset": "mixtral-8x7b", "training.framework": "maxtext", "parallelism": {"data": 64}},
 )
 """Runs, of a mixture of experts and of dense models, with their fields by dotted path."""
+_ON_MEGATRON_FSDP: dict[str, Any] = {
+    "checkpoint.format": "fsdp-dtensor",
+    "training.distributed_optimizer": True,
+    "parallelism.pipeline": 1,
+}
 RARE: tuple[dict[str, Any], ...] = (
     {"training.recomputation": "full"},
     {"training.attention": "eager", "training.loss": "eager"},
@@ -50,6 +55,10 @@ RARE: tuple[dict[str, Any], ...] = (
     {"parallelism.virtual_pipeline": 2, "parallelism.pipeline": 2},
     {"parallelism.context": 2, "parallelism.pipeline": 2},
     {"checkpoint.files_per_rank": 3},
+    _ON_MEGATRON_FSDP,
+    {**_ON_MEGATRON_FSDP, "parallelism.shard_group": 8},
+    {"checkpoint.format": "megatron-distributed-optimizer", "training.distributed_optimizer": True},
+    {"checkpoint.format": "full"},
     {"checkpoint.cached_plans": True, "storage.profile.planning_seconds_per_rank": 0.02},
     {"checkpoint.restore_parallelism": {"data": 2}},
     {"checkpoint.reduction": {"partial_experts": {"num_per_save": 2, "full_every": 5}}},
@@ -81,6 +90,7 @@ RARE: tuple[dict[str, Any], ...] = (
     {"retention.keep_last": 3, "retention.keep_best": 2},
     {"retention.keep_weights_every": 4, "retention.run_seconds": 2_592_000, "retention.redundancy_fraction": 0.25},
     {"retention.disk_bytes": 10**14},
+    {"retention.disk_bytes": 10**14, "retention.free_fraction": 0.1, "checkpoint.export": {"every": 2, "keep": 3}},
     {"costs.per_terabyte": 90, "costs.per_gigabyte_per_second": 4000},
     {"costs.per_lost_gpu_hour": 2.8, "costs.run_seconds": 7_776_000},
 )
