@@ -60,6 +60,7 @@ TRANSFORMERS = replace(
         shipped_detection(1800, "ddp_timeout 1800"),
     ),
     small_files=(
+        SmallFile("optimizer.pt", 1_593, without_moments=True, format="hf-trainer"),
         SmallFile("scheduler.pt", 1_465),
         SmallFile("scaler.pt", 1_383, scales=True),
         SmallFile("trainer_state.json", 1_064, is_beside_weights=True),

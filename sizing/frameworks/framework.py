@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from sizing.provenance import Assumption
 from sizing.state.offload import Offload, Place
-from sizing.state.optimizers import Dtype
+from sizing.state.optimizers import OPTIMIZERS, Dtype
 from sizing.state.saved_state import PartName
 from sizing.state.training import FrameworkName, Loss, Precision, Schedule, Training
 from sizing.units import percent_text
@@ -188,7 +188,8 @@ class SmallFile:
 
     `name` has RANK for the number of the rank where each rank writes one; `alone` is it where there is one rank.
     `num_bytes`: 0 where it is counted otherwise. `is_beside_weights`: also where weights alone are saved. `scales`:
-    only where gradients are scaled, in fp16. `format`: the only one in which it is written.
+    only where gradients are scaled, in fp16. `without_moments`: only where the optimizer keeps nothing of tensors, as
+    its file then has none. `format`: the only one in which it is written.
     """
 
     name: str
@@ -196,6 +197,7 @@ class SmallFile:
     alone: str = ""
     is_beside_weights: bool = False
     scales: bool = False
+    without_moments: bool = False
     format: str = ""
 
     @property
@@ -266,6 +268,7 @@ class Framework:
         is_whole = training.saved_state is None or not training.saved_state.weights_alone
         kept = (each for each in self.small_files if is_whole or each.is_beside_weights)
         kept = (each for each in kept if not each.scales or training.precision == "fp16-mixed")
+        kept = (each for each in kept if not each.without_moments or not OPTIMIZERS[training.optimizer])
         kept = (each for each in kept if each.format in ("", format_name))
         return tuple(replace(each, name=each.alone) if each.alone and num_ranks == 1 else each for each in kept)
 

@@ -304,6 +304,16 @@ def test_recipes_of_megatron_divide_the_optimizer_unless_a_run_says_no(trainer: 
     assert scenario_from(document).training.distributed_optimizer is False
 
 
+@pytest.mark.parametrize(
+    ("training", "num_files"), [({}, 0), ({"optimizer": "sgd"}, 1), ({"saved_state": {"weights_alone": True}}, 0)]
+)
+def test_trainer_writes_a_small_file_of_an_optimizer_that_keeps_nothing(
+    training: dict[str, Any], num_files: int
+) -> None:
+    report = answer({"model": {"preset": "gpt2"}, "training": {"framework": "transformers", **training}})
+    assert report.checkpoint.small_files.count("optimizer.pt") == num_files
+
+
 def test_the_full_state_dict_of_torchtune_is_no_shards_of_torchtitan() -> None:
     scenario = scenario_from({"model": {"preset": "gpt2"}, "training": {"framework": "torchtune"}})
     assert scenario.checkpoint.format == "full"
