@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcp_server.schemas import Schema, find_fields, input_schema
-from sizing.config_files import ImportRequest, import_config_files
 from sizing.errors import InvalidInput
+from sizing.importers import ImportRequest, import_config_files
 from sizing.present.catalogs import CATALOGS
 from sizing.present.document import Document
 from sizing.present.markdown import markdown_of

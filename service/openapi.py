@@ -11,9 +11,9 @@ from service.http.problems import MEDIA_TYPE
 from service.routes.runs import RESULT_EXAMPLE
 from sizing.checkpoint_files.sent import REFERENCE_FILE, SentFile, contents_of_sent
 from sizing.cluster.node import node_catalog
-from sizing.config_files import ImportRequest, import_config_files
-from sizing.config_files.request import REFERENCE_IMPORT
 from sizing.frameworks.registry import catalog_frameworks
+from sizing.importers import ImportRequest, import_config_files
+from sizing.importers.request import REFERENCE_IMPORT
 from sizing.layout.formats.registry import catalog_formats
 from sizing.model.catalog import catalog
 from sizing.offer_tables import REFERENCE_OFFER_TABLE, OfferTableRequest, answer_offer_table

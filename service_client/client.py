@@ -33,8 +33,8 @@ from service_client.terms import ReportForm
 from sizing.checkpoint_files.contents import CheckpointContents
 from sizing.checkpoint_files.sent import SentFile
 from sizing.cluster.node import CatalogNode
-from sizing.config_files import ImportReport, ImportRequest
 from sizing.frameworks.registry import CatalogFramework
+from sizing.importers import ImportReport, ImportRequest
 from sizing.layout.formats.registry import CatalogFormat
 from sizing.model.catalog import CatalogModel
 from sizing.offer_tables import OfferTable, OfferTableRequest

@@ -13,8 +13,8 @@ from io_bench.checks.preflight_checks import CheckResult, try_check
 from io_bench.host import available_bytes, cgroup_memory_limit_bytes
 from io_bench.target import page_cache
 from io_bench.target.directory import DirectoryTarget
-from sizing.config_files import ConfigText, ImportReport, ImportRequest, import_config_files
 from sizing.errors import InvalidInput, Problem
+from sizing.importers import ConfigText, ImportReport, ImportRequest, import_config_files
 from sizing.report import SizingReport, find_layout
 from sizing.scenario import Scenario
 from sizing.terminal.files import read_text

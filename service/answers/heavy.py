@@ -16,8 +16,8 @@ from service.errors import validated
 from service.reports import FORMS, ReportSubject, describe_origin, render_answer
 from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
-from sizing.config_files import ImportRequest, import_config_files
 from sizing.errors import InvalidInput
+from sizing.importers import ImportRequest, import_config_files
 from sizing.offer_tables import OfferTableRequest, answer_offer_table
 from sizing.present import rendering
 from sizing.present.document import Document, as_file

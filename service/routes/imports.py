@@ -14,8 +14,8 @@ from service.compute.asking import ACCEPTED, NowOrAsJob
 from service.errors import explained
 from service.http.problems import responses
 from service.routes.json_route import ResultRoute
-from sizing.config_files import ImportReport, ImportRequest
-from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.importers import ImportReport, ImportRequest
+from sizing.importers.request import REFERENCE_IMPORT
 from sizing.offer_tables import REFERENCE_OFFER_TABLE, OfferTable, OfferTableRequest
 
 config_files = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=ResultRoute)

@@ -11,9 +11,9 @@ from typing import Any
 from sizing.checkpoint_files.saved_arguments import saved_arguments
 from sizing.checkpoint_files.torch_save import is_torch_file
 from sizing.cli.import_table import import_notes, import_table, missing_problems
-from sizing.config_files import ConfigText, ImportRequest, import_config_files, is_config_of_training
 from sizing.config_files.source import plain_value
 from sizing.errors import InvalidInput, UnreadableFile
+from sizing.importers import ConfigText, ImportRequest, import_config_files, is_config_of_training
 from sizing.terminal.files import read_text
 from sizing.terminal.output import console
 

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.cli.flags import FLAG_OF_FIELD
-from sizing.config_files import ImportReport
 from sizing.config_files.reader import ImportedSetting, MissingField
 from sizing.errors import Problem
+from sizing.importers import ImportReport
 
 MAX_NAMES_SHOWN = 12
 """Settings without effect that are named; a trainer has a hundred."""

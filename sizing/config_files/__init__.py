@@ -1,13 +1,5 @@
-"""Config files of training frameworks, read as the scenario that they describe.
+"""Config files and launch scripts as settings by name; what each setting means, `sizing/importers` know.
 
-file -> ConfigSource (settings by name)     source.py, script.py for launch scripts
--> Importer that knows its names       importers/, one module for each kind of file
--> SettingReader, ScenarioDraft        reader.py: what became a field, what did not, what contradicts
--> ImportReport                        imported.py: the scenario, and a table of every setting
+`source` parses a document, `script` and `launchers` the command of a launch script, `interpolation` fills in
+references; `reader` is what importers read settings with: what became a field, what did not, what contradicts.
 """
-
-from sizing.config_files.imported import ImportReport, import_config_files, is_config_of_training
-from sizing.config_files.request import ImportRequest
-from sizing.config_files.source import ConfigText
-
-__all__ = ["ConfigText", "ImportReport", "ImportRequest", "import_config_files", "is_config_of_training"]

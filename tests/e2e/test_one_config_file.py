@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sizing.config_files import ConfigText, ImportRequest, import_config_files
+from sizing.importers import ConfigText, ImportRequest, import_config_files
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.sized_layout import manifest_of

@@ -12,7 +12,7 @@ import pytest
 from service_client.client import Client
 from service_client.errors import Refused
 from sizing.checkpoint_files.sent import REFERENCE_FILE
-from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.importers.request import REFERENCE_IMPORT
 from sizing.offer_tables import REFERENCE_OFFER_TABLE
 from sizing.questions import registry
 from sizing.questions.cluster.request import REFERENCE_CLUSTER

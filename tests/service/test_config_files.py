@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.importers.request import REFERENCE_IMPORT
 
 SECRET = "hf_0123456789abcdef"  # noqa: S105 - a made-up one, looked for in the answer
 

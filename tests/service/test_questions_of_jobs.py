@@ -18,7 +18,7 @@ from service.database.jobs import NewJob
 from service.settings import Settings
 from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import REFERENCE_FILE
-from sizing.config_files.request import REFERENCE_IMPORT
+from sizing.importers.request import REFERENCE_IMPORT
 from sizing.offer_tables import REFERENCE_OFFER_TABLE
 from sizing.questions.registry import QUESTIONS, SWEEP
 from sizing.scenario import REFERENCE_SCENARIO

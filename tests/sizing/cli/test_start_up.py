@@ -44,7 +44,7 @@ def test_help_loads_nothing_that_computes(words: str) -> None:
     "module",
     [
         *OTHER_PROGRAMS,
-        "sizing.config_files",  # importers of config files
+        "sizing.importers",  # of config files
         "sizing.checkpoint_files.contents",  # readers of checkpoints
         "sizing.storage.measurement",  # results of benchmarks
         "sizing.storage.calibration.prediction",

@@ -1,1 +1,0 @@
-"""Importers, one module for each kind of config file."""

@@ -1,0 +1,224 @@
+"""Config files as one scenario: which importer reads each, what became of every setting, and what is still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from sizing.config_files.interpolation import resolve_interpolations
+from sizing.config_files.reader import (
+    BESIDE_FILES,
+    ImportedSetting,
+    MissingField,
+    ScenarioDraft,
+    SettingReader,
+    contradictions,
+)
+from sizing.config_files.script import SCRIPT_ENDINGS, is_script, script_sources
+from sizing.config_files.source import ConfigSource, ConfigText, document_source, parse_settings
+from sizing.errors import InvalidInput, Problem, explain
+from sizing.field_paths import with_fields
+from sizing.importers.importer import Importer
+from sizing.importers.launch_command import LAUNCH_COMMAND
+from sizing.importers.registry import IMPORTERS, importer_of
+from sizing.importers.request import ImportRequest
+from sizing.importers.scenario import SCENARIO
+from sizing.scenario import INTERVAL, NUM_GPUS, Scenario
+from sizing.state.training import OF_A_STEP
+from sizing.strict_model import StrictModel
+
+
+class ReadFile(StrictModel):
+    """A file that was read, and as what."""
+
+    name: str = Field(description="File, as it was named in the request.")
+    read_as: str = Field(description="Framework or trainer whose config file it is.")
+    version: str = Field(description="Version in which names of settings and defaults were read.")
+
+
+class ImportReport(StrictModel):
+    """A scenario made of config files, and what became of each of their settings."""
+
+    files: list[ReadFile] = Field(description="Each file and what it was read as.")
+    scenario: dict[str, Any] = Field(description="The scenario; an answer may need more, see needed.")
+    understood: list[ImportedSetting] = Field(description="Settings that became fields of the scenario.")
+    defaults: list[ImportedSetting] = Field(
+        description="Defaults of the frameworks that hold for what the files leave out."
+    )
+    not_understood: list[ImportedSetting] = Field(
+        description="Settings that may matter and did not become a field, with the reason; their values are left out."
+    )
+    no_matter: list[ImportedSetting] = Field(
+        description="Settings that change no figure here; their values are left out."
+    )
+    needed: list[MissingField] = Field(description="Fields that the files do not give and an answer needs.")
+
+
+_AXES = ("tensor", "pipeline", "context", "data")
+
+
+@dataclass(frozen=True)
+class _Recognised:
+    importer: Importer
+    source: ConfigSource
+
+
+def import_config_files(request: ImportRequest) -> ImportReport:
+    """Read config files as one scenario.
+
+    Raises InvalidInput where a file is none that is known, files contradict each other or a setting has a value that no
+    scenario can have.
+    """
+    recognised = [each for file in request.files for each in _recognise(file)]
+    draft = ScenarioDraft()
+    if request.num_gpus is not None:
+        draft.set(NUM_GPUS, request.num_gpus, place=BESIDE_FILES, is_default=False)
+    merged = _merge_commands(recognised)
+    readers = [(each.importer, _reader(each, draft, merged)) for each in merged]
+    for _, reader in readers:
+        reader.put_gpus()
+    for importer, reader in sorted(readers, key=lambda each: each[0].rank):
+        try:
+            importer.read(reader)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # Only a value of another kind than the framework itself takes, a list for a number, comes to this.
+            rule = f"has a setting whose value is of a kind that {importer.title} does not take"
+            remedy = "correct it: a number where a number is meant, a text where a text is"
+            raise InvalidInput.of(reader.source.file, rule, value=None, remedy=remedy) from None
+        reader.finish(importer.ignored)
+    if (error := contradictions(draft)) is not None:
+        raise error
+    _leave_out_steps_of_unknown_size(draft)
+    document = with_fields({}, {path: given.value for path, given in draft.fields.items()})
+    _check(document, draft)
+    _find_needed(draft, beside=request.given)
+    return ImportReport(
+        files=[
+            ReadFile(name=each.source.file, read_as=each.importer.title, version=each.importer.version)
+            for each in recognised
+        ],
+        scenario=document,
+        understood=draft.understood,
+        defaults=[each for each in draft.defaults if _holds(each, draft)],
+        not_understood=draft.not_understood,
+        no_matter=draft.no_matter,
+        needed=list(draft.needed.values()),
+    )
+
+
+def _reader(each: _Recognised, draft: ScenarioDraft, all_read: Sequence[_Recognised]) -> SettingReader:
+    others = [(other.importer.name, other.source) for other in all_read if other is not each]
+    return SettingReader(each.source, draft, title=each.importer.title, defaults=each.importer.defaults, others=others)
+
+
+def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
+    """List the sources of a file, and tell whether it is a script: by its text, or by its name if it is no document."""
+    if is_script(file.content):
+        return script_sources(file), True
+    try:
+        return [_with_interpolations(document_source(file.name, parse_settings(file.content)))], False
+    except ValueError as error:
+        if file.name.endswith(SCRIPT_ENDINGS):
+            return script_sources(file), True
+        rule = f"is no config file that can be read ({error})"
+        remedy = "give TOML, YAML, JSON or a launch script"
+        raise InvalidInput.of(file.name, rule, value=None, remedy=remedy) from None
+
+
+def _recognise(file: ConfigText) -> list[_Recognised]:
+    """Find what a file is. Commands of a script that no importer knows are left out, if another is known."""
+    sources, is_command = _list_sources(file)
+    importers = [(importer_of(source), source) for source in sources]
+    found = [_Recognised(each, each.rename(source)) for each, source in importers if each is not None]
+    if any(each.importer.frameworks and each.source.document is None for each in found):
+        found = [each for each in found if each.importer is not LAUNCH_COMMAND]  # those start other programs
+    if not found:
+        known = ", ".join(each.title for each in IMPORTERS.values())
+        what = "starts no training that is known" if is_command else "has the settings of no training that is known"
+        raise InvalidInput.of(file.name, what, value=None, remedy=f"give a file of {known}")
+    return found
+
+
+def is_config_of_training(file: ConfigText) -> bool:
+    """Tell whether a file is the config of a training that is known, and no scenario of this program."""
+    try:
+        return any(each.importer is not SCENARIO for each in _recognise(file))
+    except InvalidInput:
+        return False
+
+
+def _with_interpolations(source: ConfigSource) -> ConfigSource:
+    """Put values into the interpolations of a document."""
+    values = resolve_interpolations({name: setting.value for name, setting in source.settings.items()})
+    settings = {name: replace(setting, value=values[name]) for name, setting in source.settings.items()}
+    return replace(source, settings=settings)
+
+
+def _merge_commands(recognised: Iterable[_Recognised]) -> list[_Recognised]:
+    """Let the settings of a command stand over those of documents that the same importer reads."""
+    merged = [each for each in recognised if each.source.document is not None]
+    num_documents = len(merged)
+    for each in recognised:
+        if each.source.document is not None:
+            continue
+        of_same = (n for n in range(num_documents) if merged[n].importer is each.importer)
+        place = next(of_same, None)
+        if place is None:
+            merged.append(each)
+        else:
+            below = merged[place].source
+            settings = {**below.settings, **each.source.settings}
+            merged[place] = _Recognised(each.importer, replace(below, settings=settings))
+    return merged
+
+
+def _leave_out_steps_of_unknown_size(draft: ScenarioDraft) -> None:
+    """Leave out fields that describe a step where the size of its microbatch is not known: no scenario has them so."""
+    if draft.value("training.micro_batch_size") and draft.value("training.sequence_length"):
+        return
+    names = ("micro_batch_size", "sequence_length", *OF_A_STEP, "recomputed_layers", "recompute_modules")
+    for name in names:
+        for path in [path for path in draft.fields if f"{path}.".startswith(f"training.{name}.")]:
+            draft.leave_out(path, "counts with training.micro_batch_size and training.sequence_length")
+
+
+def _find_needed(draft: ScenarioDraft, *, beside: Collection[str]) -> None:
+    """Note what an answer needs that the files do not give, nor what is given `beside` them."""
+    given = {*draft.fields, *beside}
+    if any(path.partition(".")[0] == "model" for path in beside):
+        draft.needed = {path: need for path, need in draft.needed.items() if not path.startswith("model.")}
+    elif not any(path.startswith("model.") for path in draft.fields):
+        draft.need("model.preset", "the files name no model whose shape is known")
+    if NUM_GPUS not in given and not {f"parallelism.{axis}" for axis in _AXES} <= set(given):
+        draft.need(NUM_GPUS, "the files do not say on how many GPUs they run")
+    if not any(path.partition(".")[0] == "storage" for path in given):
+        draft.need("storage.preset", "times need the rates of the storage")
+    if "checkpoint.interval_steps" in given and not {"training.step_seconds", INTERVAL} & set(given):
+        draft.need("training.step_seconds", "the interval is in steps, whose time is computed where it is not measured")
+    draft.needed = {path: need for path, need in draft.needed.items() if path not in given}
+    draft.needed |= {path: need for path, need in draft.doubted.items() if path not in beside}
+
+
+def _holds(default: ImportedSetting, draft: ScenarioDraft) -> bool:
+    """Whether a framework's default was not overruled by a setting of another file."""
+    given = draft.fields.get(default.field or "")
+    return given is not None and given.is_default and given.value == default.became
+
+
+def _check(document: dict[str, Any], draft: ScenarioDraft) -> None:
+    """Refuse a value that no field can have, by the name of its setting. What is asked for may be missing."""
+    try:
+        Scenario.model_validate(document if "model" in document else {**document, "model": {"num_parameters": 1}})
+    except ValidationError as error:
+        open_fields = {*draft.needed, *([] if "parallelism.data" in draft.fields else ["parallelism"])}
+        problems = [each for each in explain(error, Scenario).problems if each.field not in open_fields]
+        if problems:
+            raise InvalidInput(_at_setting(each, draft) for each in problems) from None
+
+
+def _at_setting(problem: Problem, draft: ScenarioDraft) -> Problem:
+    given = draft.fields.get(problem.field)
+    return problem if given is None else replace(problem, field=f"{given.place} ({problem.field})")

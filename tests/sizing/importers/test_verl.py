@@ -1,0 +1,157 @@
+"""verl: scenarios of public scripts, by their keys and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sizing.importers.imports import fields_of, import_texts
+
+_PPO = "python3 -m verl.trainer.main_ppo data.max_prompt_length=1024 data.max_response_length=1024"
+_ACTOR = "actor_rollout_ref.actor"
+
+SCRIPTS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
+    "volcengine/verl@b178a3cd56f5:examples/ppo_trainer/run_qwen2-7b_seq_balance.sh": (
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct "
+        f"{_ACTOR}.use_dynamic_bsz=True critic.model.path=Qwen/Qwen2-7B-Instruct "
+        "trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=20",
+        {
+            "model.preset": "qwen2-7b",
+            "cluster.num_gpus": 8,
+            "training.framework": "fsdp2",
+            "training.precision": "bf16-mixed",
+            "training.optimizer": "adamw",
+            "training.micro_batch_size": None,
+            # Qwen2-7B has 7,615,616,512 parameters, of which its head has 152,064 x 3,584; a critic's has 3,584 + 1.
+            "training.reinforcement.critic_parameters": 7_070_622_721,
+            "parallelism.data": 8,
+            "checkpoint.interval_steps": 20,
+            "checkpoint.mode": "sync",
+        },
+        {"checkpoint.format", "retention.keep_last", "training.step_seconds"},
+    ),
+    "volcengine/verl@b178a3cd56f5:examples/grpo_trainer/run_qwen2-7b_math_megatron.sh": (
+        f"{_PPO} --config-name='ppo_megatron_trainer.yaml' algorithm.adv_estimator=grpo "
+        f"actor_rollout_ref.model.path=$HOME/models/Qwen2-7B-Instruct {_ACTOR}.ppo_micro_batch_size_per_gpu=4 "
+        f"{_ACTOR}.megatron.pipeline_model_parallel_size=2 {_ACTOR}.megatron.tensor_model_parallel_size=2 "
+        "trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=20 trainer.max_actor_ckpt_to_keep=2",
+        {
+            "model.preset": "qwen2-7b",
+            "training.framework": "megatron",
+            "training.precision": "bf16-mixed",
+            "training.optimizer": "adam",
+            "training.distributed_optimizer": True,
+            "training.reinforcement.critic_parameters": None,
+            "training.sequence_length": 2048,
+            "parallelism.tensor": 2,
+            "parallelism.pipeline": 2,
+            "parallelism.data": 2,
+            "retention.keep_last": 2,
+        },
+        {"checkpoint.format", "training.step_seconds"},
+    ),
+    "volcengine/verl@b178a3cd56f5:examples/grpo_trainer/run_deepseek671b_math_megatron_96gb.sh": (
+        f"{_PPO} --config-name='ppo_megatron_trainer.yaml' algorithm.adv_estimator=grpo "
+        f"actor_rollout_ref.model.path=$LLM {_ACTOR}.strategy=megatron "
+        f"{_ACTOR}.megatron.pipeline_model_parallel_size=12 {_ACTOR}.megatron.tensor_model_parallel_size=8 "
+        f"{_ACTOR}.megatron.expert_model_parallel_size=8 {_ACTOR}.megatron.expert_tensor_parallel_size=1 "
+        f"+{_ACTOR}.megatron.override_transformer_config.num_layers_in_last_pipeline_stage=6 "
+        f"+{_ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload=True "
+        f"+{_ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction=0.5 "
+        f"{_ACTOR}.checkpoint.async_save=True trainer.n_gpus_per_node=8 trainer.nnodes=12 trainer.save_freq=100",
+        {
+            "cluster.num_gpus": 96,
+            "parallelism.tensor": 8,
+            "parallelism.pipeline": 12,
+            "parallelism.expert": 8,
+            "parallelism.expert_tensor": 1,
+            "parallelism.data": 1,
+            "parallelism.last_stage_layers": 6,
+            "training.offload.optimizer": "host",
+            "training.offload.optimizer_fraction": 0.5,
+            "checkpoint.mode": "async",
+        },
+        {"checkpoint.format", "training.step_seconds", "model.preset", "retention.keep_last"},
+    ),
+    "volcengine/verl@b178a3cd56f5:examples/tuning/70b/qwen2-72b_grpo-lora_8_h100_fsdp_vllm.sh": (
+        f"{_PPO} algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-72B-Instruct "
+        f"actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.model.target_modules=all-linear "
+        f"{_ACTOR}.ulysses_sequence_parallel_size=2 {_ACTOR}.fsdp_config.fsdp_size=4 "
+        f"{_ACTOR}.fsdp_config.model_dtype=bfloat16 trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=-1",
+        {
+            "model.preset": "qwen2.5-72b",
+            "training.precision": "bf16",
+            "training.adapters.rank": 32,
+            "training.adapters.save_base": True,
+            "parallelism.context": 2,
+            "parallelism.data": 4,
+            "parallelism.shard_group": 4,
+            "checkpoint.interval_steps": None,
+        },
+        {"checkpoint.format", "training.step_seconds", "checkpoint.interval_seconds", "retention.keep_last"},
+    ),
+    "volcengine/verl@b178a3cd56f5:examples/sft/gsm8k/run_qwen_05_sp2.sh": (
+        "torchrun --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.train_files=a.parquet "
+        "data.micro_batch_size_per_gpu=4 data.max_length=1024 optim.lr=1e-4 "
+        "model.partial_pretrain=Qwen/Qwen2.5-0.5B-Instruct trainer.experiment_name=x "
+        "ulysses_sequence_parallel_size=2 trainer.save_freq=50 trainer.max_ckpt_to_keep=3",
+        {
+            "model.preset": "qwen2.5-0.5b",
+            "cluster.num_gpus": 8,
+            "training.framework": "fsdp2",
+            "training.precision": "bf16-mixed",
+            "training.micro_batch_size": 4,
+            "parallelism.context": 2,
+            "parallelism.data": 4,
+            "checkpoint.interval_steps": 50,
+            "retention.keep_last": 3,
+        },
+        {"checkpoint.format", "training.step_seconds"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected", "asked"), SCRIPTS.values(), ids=list(SCRIPTS))
+def test_a_script_becomes_the_fields_that_it_gives(text: str, expected: dict[str, Any], asked: set[str]) -> None:
+    report = import_texts(text)
+    assert fields_of(report, expected) == expected
+    assert {each.field for each in report.needed} - {"storage.preset"} == asked
+
+
+def test_a_yaml_with_references_is_followed() -> None:
+    report = import_texts(
+        "actor_rollout_ref:\n  model: {path: Qwen/Qwen2-7B-Instruct}\n"
+        "  actor: {strategy: fsdp2, ulysses_sequence_parallel_size: 2}\n"
+        "critic: {model: {path: '${actor_rollout_ref.model.path}'}, enable: true}\n"
+        "algorithm: {adv_estimator: gae}\ntrainer: {n_gpus_per_node: 8, nnodes: 2, save_freq: 10}\n",
+        name="ppo.yaml",
+    )
+    expected = {"training.reinforcement.critic_parameters": 7_070_622_721, "parallelism.data": 8}
+    assert fields_of(report, expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dtype"),
+    [
+        ("model.strategy=fsdp", "fp32"),
+        ("model.strategy=fsdp2 model.fsdp_config.model_dtype=bf16", None),
+        ("model.strategy=megatron", None),
+    ],
+)
+def test_weights_beside_the_shards_of_fsdp_have_the_dtype_of_the_shards(strategy: str, dtype: str | None) -> None:
+    """A run of Seed-OSS-36B-Base has 135 GiB of them, and the model of the hub 68: verl-project/verl, issue 3318."""
+    report = import_texts(
+        "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.train_files=a.parquet trainer.experiment_name=x "
+        f"model.partial_pretrain=ByteDance-Seed/Seed-OSS-36B-Base {strategy} "
+        "trainer.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+    )
+    expected = {"checkpoint.export.every": 1, "checkpoint.export.dtype": dtype}
+    assert fields_of(report, expected) == expected
+
+
+def test_a_config_of_its_own_is_asked_for() -> None:
+    report = import_texts(
+        f"{_PPO} --config-name=my_grpo algorithm.adv_estimator=grpo trainer.nnodes=2 trainer.save_freq=5"
+    )
+    assert "training.framework" in {each.field for each in report.needed}
