@@ -283,11 +283,27 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = _RULES[kind][0].format_map(context), f"did you mean {name}"
         case "less_than" | "less_than_equal" if percent := _write_as_percent(details):
             rule, remedy = _RULES[kind][0].format_map(context), percent
+        case "float_parsing" if _DECIMAL_COMMA.fullmatch(details["input"]):
+            rule, remedy = _RULES[kind][0], with_point(details["input"])
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:
             rule, remedy = f"is invalid ({details['msg']})", "correct it"
     return Problem(field, rule, value, remedy)
+
+
+_DECIMAL_COMMA = re.compile(r"[^\w,]{0,3}[0-9]{1,20},[0-9]{1,20}[^\d,]{0,9}")
+
+
+def with_point(number: str) -> str:
+    """Say how to write a number whose commas separate no thousands.
+
+    >>> with_point("20,5"), with_point("1.500,5")
+    ('write a point before decimals: 20.5', 'write it without commas')
+    """
+    if _DECIMAL_COMMA.fullmatch(number):
+        return f"write a point before decimals: {printable(number.strip().replace(',', '.'))}"
+    return "write it without commas"
 
 
 def _write_as_percent(details: ErrorDetails) -> str | None:

@@ -10,7 +10,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sizing.errors import broken_rule
+from sizing.errors import broken_rule, with_point
 from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_YEAR
 from sizing.units.writing import rate_text
 
@@ -42,6 +42,8 @@ _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
 _RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+"""What a number with commas must be: a comma of decimals, as much of Europe writes them, would be read ten times off."""
 _MAX_CHARACTERS = 64
 """Max length of a number with its unit: an endless text would take long to match."""
 
@@ -190,6 +192,8 @@ def _bytes_per_unit(unit: str) -> Decimal | None:
 
 
 def _decimal(text: str) -> Decimal:
+    if "," in text and not _THOUSANDS.fullmatch(text):
+        raise broken_rule("has a comma that does not stand before three digits", with_point(text))
     try:
         return Decimal(text.replace(",", "").replace("_", ""))
     except InvalidOperation:

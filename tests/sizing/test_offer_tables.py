@@ -69,6 +69,14 @@ def test_semicolons_separate_where_a_label_holds_commas() -> None:
     assert disk["prices"] == [{"per": "terabyte", "every": "month", "amount": "20"}]
 
 
+def test_a_decimal_comma_is_refused_with_how_to_write_it() -> None:
+    offers = read_offers(b"offer;disk\nwrite bandwidth;7,5 GB/s\nread bandwidth;60 GB/s\nprice per offer, once;20,5\n")
+    with pytest.raises(InvalidInput) as refused:
+        DECIDE.answer(REFERENCE_DECISION | {"offers": offers})
+    remedies = {problem.remedy for problem in refused.value.problems}
+    assert remedies == {"write a point before decimals: 7.5", "write a point before decimals: 20.5"}
+
+
 def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
     asked = REFERENCE_DECISION | {"offers": read_offers(AS_ROWS.encode())}
     report = DECIDE.answer(asked)

@@ -84,6 +84,18 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         parse_bytes_per_second(text)
 
 
+@pytest.mark.parametrize("text", ["1,5 GB/s", "7,55 TB/s", "1,5000 GB/s", "12,34,567 GB/s", "1000,000 GB/s"])
+def test_a_comma_of_decimals_is_refused_rather_than_left_out(text: str) -> None:
+    with pytest.raises(PydanticCustomError, match="has a comma that does not stand before three digits"):
+        parse_bytes_per_second(text)
+
+
+def test_a_comma_before_three_digits_separates_thousands() -> None:
+    assert parse_bytes_per_second("1,234.5 GB/s") == 1_234.5e9
+    assert parse_bytes("1,234,567 B") == 1_234_567
+    assert parse_seconds("1,800s") == 1800
+
+
 @pytest.mark.parametrize(("text", "said"), [("500G", "500GB, or 500GiB"), ("1.5 t", "1.5TB, or 1.5TiB")])
 def test_a_size_without_its_b_could_be_powers_of_1000_or_of_1024(text: str, said: str) -> None:
     with pytest.raises(PydanticCustomError, match=f"powers of 1000 or of 1024: write {said} as du and lsblk count"):
