@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -110,6 +110,23 @@ def _leaves(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, 
             yield from _leaves(value, f"{name}.")
         else:
             yield name, value
+
+
+def open_blocks(source: ConfigSource, names: Collection[str]) -> ConfigSource:
+    """Return a source in which settings of these names that are mappings are settings by dotted path, as of a document.
+
+    >>> flag = Setting("fsdp_config", {"version": 2}, "train.sh, line 3: --fsdp_config")
+    >>> list(open_blocks(ConfigSource("train.sh", {"fsdp_config": flag}), ["fsdp_config"]).settings)
+    ['fsdp_config.version']
+    """
+    settings: dict[str, Setting] = {}
+    for name, setting in source.settings.items():
+        if name in names and isinstance(setting.value, Mapping):
+            leaves = _leaves(setting.value, f"{name}.")
+            settings |= {path: Setting(path, value, f"{setting.place.removesuffix(name)}{path}") for path, value in leaves}
+        else:
+            settings[name] = setting
+    return replace(source, settings=settings)
 
 
 def parse_settings(text: str) -> Mapping[str, Any]:

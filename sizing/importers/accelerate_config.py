@@ -351,7 +351,7 @@ def put_fsdp_format(reader: SettingReader, name: str | None, value: Any, *, vers
         reader.put("checkpoint.format", "accelerate-fsdp", *([name] if name else ["fsdp_config.fsdp_state_dict_type"]))
     elif kind == "FULL_STATE_DICT":
         if name is not None:
-            reader.get(name)
+            reader.put("checkpoint.format", "full-state-dict", name)
     elif name is not None:
         reader.not_understood(name, "is a form of saving that is not known here: give checkpoint.format")
         reader.need("checkpoint.format", "each rank saves its own flat shard")

@@ -57,6 +57,8 @@ class ImportReport(StrictModel):
     needed: list[MissingField] = Field(description="Fields that the files do not give and an answer needs.")
 
 
+_OF_COMPOSER = ("train_loader.*", "train_loaders", "algorithms.*", "icl_tasks_str")
+"""Settings of LLM Foundry, many of whose others OLMo has too. Source: llm-foundry, llmfoundry/utils/config_utils.py."""
 _AXES = ("tensor", "pipeline", "context", "data")
 
 
@@ -118,6 +120,9 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
     """List the sources of a file, and tell whether it is a script: by its text, or by its name if it is no document."""
     if is_script(file.content):
         return script_sources(file), True
+    if file.name.endswith(".py"):
+        remedy = "give its launch script, or the YAML, TOML or JSON in which the run wrote its settings"
+        raise InvalidInput.of(file.name, "is a Python program, which is not read", value=None, remedy=remedy)
     try:
         return [_with_interpolations(document_source(file.name, parse_settings(file.content)))], False
     except ValueError as error:
@@ -131,6 +136,9 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
 def _recognise(file: ConfigText) -> list[_Recognised]:
     """Find what a file is. Commands of a script that no importer knows are left out, if another is known."""
     sources, is_command = _list_sources(file)
+    if not is_command and any(map(sources[0].matching, _OF_COMPOSER)):
+        remedy = "give model.preset, training.framework, cluster.num_gpus and checkpoint.interval_seconds in place of it"
+        raise InvalidInput.of(file.name, "is of Composer (LLM Foundry), which is not read", value=None, remedy=remedy)
     importers = [(importer_of(source), source) for source in sources]
     found = [_Recognised(each, each.rename(source)) for each, source in importers if each is not None]
     if any(each.importer.frameworks and each.source.document is None for each in found):

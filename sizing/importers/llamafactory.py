@@ -20,6 +20,7 @@ from sizing.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
     TRAINER_IGNORED,
     TRANSFORMERS,
+    open_flags_of_trainer,
     read_sharding,
     read_trainer_checkpoint,
     read_trainer_degrees,
@@ -251,4 +252,5 @@ LLAMAFACTORY = Importer(
     defaults=_DEFAULTS,
     read=_read,
     ignored=_IGNORED,
+    rename=open_flags_of_trainer,
 )

@@ -20,7 +20,7 @@ from sizing.importers.peft_config import PEFT_CONFIG
 from sizing.importers.scenario import SCENARIO
 from sizing.importers.swift import SWIFT
 from sizing.importers.torchtitan import TORCHTITAN
-from sizing.importers.transformers_trainer import TRANSFORMERS
+from sizing.importers.transformers_trainer import FSDP_FILE, TRANSFORMERS
 from sizing.importers.verl import VERL, VERL_SFT
 
 IMPORTERS: dict[str, Importer] = {
@@ -44,6 +44,7 @@ IMPORTERS: dict[str, Importer] = {
         LIGHTNING,
         DEEPSPEED,
         CONFIG_OF_ACCELERATE,
+        FSDP_FILE,
         PEFT_CONFIG,
         HUGGINGFACE_CONFIG,
         SCENARIO,

@@ -21,6 +21,7 @@ from sizing.importers.trainer_settings import (
 from sizing.importers.transformers_trainer import (
     TRAINER_DEFAULTS,
     TRAINER_IGNORED,
+    open_flags_of_trainer,
     read_sharding,
     read_trainer_checkpoint,
     read_trainer_degrees,
@@ -285,4 +286,5 @@ SWIFT = Importer(
     defaults=_DEFAULTS,
     read=_read,
     ignored=_IGNORED,
+    rename=open_flags_of_trainer,
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from sizing.config_files.reader import SettingReader, choice, optimizer_of
 from sizing.frameworks import FRAMEWORKS
 from sizing.importers.importer import Importer
+from sizing.layout.chunks import SpreadLayers
+from sizing.layout.parallelism import layers_text
+from sizing.model.model import Model, resolve
 
 _DEFAULTS = {
     "model.name": "llama3",
@@ -21,6 +26,9 @@ _DEFAULTS = {
     "parallelism.pipeline_parallel_degree": 1,
     "parallelism.pipeline_parallel_schedule": "1F1B",
     "parallelism.pipeline_parallel_microbatch_size": 1,
+    "parallelism.pipeline_parallel_first_stage_less_layers": 1,
+    "parallelism.pipeline_parallel_last_stage_less_layers": 1,
+    "parallelism.pipeline_parallel_layers_per_stage": None,
     "parallelism.context_parallel_degree": 1,
     "parallelism.expert_parallel_degree": 1,
     "checkpoint.enable": False,
@@ -67,6 +75,11 @@ _RECOMPUTATIONS = {"none": "none", "full": "full", "selective": "selective"}
 _LOOPED = ("interleaved", "zb-v", "dualpipe")
 _PRODUCTS_IN_8_BITS = {"float8": "fp8-mixed", "mx": "mxfp8-mixed"}
 
+_LESS_LAYERS = (
+    "parallelism.pipeline_parallel_first_stage_less_layers",
+    "parallelism.pipeline_parallel_last_stage_less_layers",
+)
+_LAYERS_PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 _MODEL_PARALLEL = {
     "tensor": "parallelism.tensor_parallel_degree",
     "pipeline": "parallelism.pipeline_parallel_degree",
@@ -114,9 +127,42 @@ def _read_parallelism(reader: SettingReader) -> None:
         schedule = reader.take(
             "training.schedule", "parallelism.pipeline_parallel_schedule", choice(_SCHEDULES, "schedule")
         )
-        if schedule in _LOOPED:
-            reader.put("parallelism.virtual_pipeline", 2, "parallelism.pipeline_parallel_schedule")
-    reader.ignore("parallelism.pipeline_parallel_schedule")
+        _read_layers_of_stages(reader, is_looped=schedule in _LOOPED)
+    reader.ignore("parallelism.pipeline_parallel_schedule", *_LESS_LAYERS, _LAYERS_PER_STAGE)
+
+
+def _read_layers_of_stages(reader: SettingReader, *, is_looped: bool) -> None:
+    """Set the virtual stages of each stage, and the layers of each where they are not dealt as the framework's default.
+
+    L layers, and i and o more for embedding and output, are dealt over n virtual stages: floor((L + i + o) / n) each,
+    the first ones one more; the first has i layers less and the last o.
+
+    Source: torchtitan, distributed/pipeline_parallel.py, pipeline_llm, generate_llm_fqn_per_model_part.
+    """
+    schedule, stages = "parallelism.pipeline_parallel_schedule", reader.draft.value("parallelism.pipeline")
+    less_first, less_last = (int(reader.number(name) or 0) for name in _LESS_LAYERS)
+    of_each, preset = reader.number(_LAYERS_PER_STAGE), reader.draft.value("model.preset")
+    num_layers = 0 if preset is None else resolve(Model(preset=preset)).num_layers
+    num_units = num_layers + less_first + less_last
+    virtual = 2 if is_looped else 1
+    if of_each and num_layers:
+        virtual = -(-num_units // int(of_each)) / stages
+        if virtual != int(virtual):
+            reader.need("parallelism.layers_per_stage", f"{_LAYERS_PER_STAGE} leaves stages with unlike numbers of chunks")
+            return
+    virtual = int(virtual)
+    if virtual > 1:
+        reader.put("parallelism.virtual_pipeline", virtual, schedule)
+    names = (*_LESS_LAYERS, _LAYERS_PER_STAGE)
+    if not num_layers:
+        if is_looped or any(map(reader.has, names)):
+            reader.need("parallelism.layers_per_stage", "how layers are dealt over stages follows from their number")
+    elif virtual > 1 or any(map(reader.has, names)):
+        units = SpreadLayers(num_units, stages * virtual)
+        layers = [past - start for start, past in pairwise(map(units.before, range(stages * virtual + 1)))]
+        layers[0] -= less_first
+        layers[-1] -= less_last
+        reader.put("parallelism.layers_per_stage", layers_text(layers), schedule, *names)
 
 
 def _read_training(reader: SettingReader) -> None:

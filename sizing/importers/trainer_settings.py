@@ -26,9 +26,18 @@ from sizing.model.trained import trained_whole
 from sizing.state.training import DOUBLE_QUANTIZED, AdapterBias
 
 DEEPSPEED_JSON = "deepspeed-json"
+FSDP_CONFIG = "fsdp-config"
 ACCELERATE_CONFIG = "accelerate-config"
 HUGGINGFACE_CONFIG = "huggingface-config"
-_BESIDE_A_TRAINER = {DEEPSPEED_JSON, ACCELERATE_CONFIG, HUGGINGFACE_CONFIG, "peft-config", "scenario", "launch-command"}
+_BESIDE_A_TRAINER = {
+    DEEPSPEED_JSON,
+    FSDP_CONFIG,
+    ACCELERATE_CONFIG,
+    HUGGINGFACE_CONFIG,
+    "peft-config",
+    "scenario",
+    "launch-command",
+}
 
 _DEFAULT_TARGETS = ("attention.query", "attention.value")
 """PEFT adapts q_proj and v_proj by default in these families. Source: PEFT 0.21, peft/utils/constants.py."""

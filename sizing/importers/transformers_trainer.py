@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from sizing.config_files.reader import SettingReader
-from sizing.config_files.source import Unresolved
+from sizing.config_files.source import ConfigSource, Unresolved, open_blocks
 from sizing.importers.accelerate_config import (
     FSDP_IGNORED,
     distributed_type,
@@ -20,6 +20,7 @@ from sizing.importers.importer import Importer
 from sizing.importers.trainer_settings import (
     ACCELERATE_CONFIG,
     DEEPSPEED_JSON,
+    FSDP_CONFIG,
     PRECISION_WORDS,
     is_empty,
     put_adapters,
@@ -566,8 +567,9 @@ def _read_fsdp(reader: SettingReader, *, config_turns_it_on: bool) -> bool:
     if not (value is True or words or (config_turns_it_on and given)):
         reader.ignore(*given)
         return False
-    if isinstance(path, str) and not is_empty(path):
-        reader.not_understood("fsdp_config", "names a file that is not given: write its settings in place of it")
+    is_in_file = reader.of_other(FSDP_CONFIG) is not None
+    if isinstance(path, str) and not is_empty(path) and not is_in_file:
+        reader.not_understood("fsdp_config", "names a file that is not given: give that file too")
         reader.need("checkpoint.format", "the file of fsdp_config is not given, which says the form of the state dict")
     for word in words:
         if word in _FSDP_WORDS:
@@ -579,20 +581,21 @@ def _read_fsdp(reader: SettingReader, *, config_turns_it_on: bool) -> bool:
             reader.put("training.recomputation", "full", "fsdp")
         elif word not in ("auto_wrap", "true"):
             reader.not_understood("fsdp", "has a word that is not known")
-    _read_fsdp_config(reader, is_sharded_by_version=config_turns_it_on)
+    if not is_in_file:
+        _read_fsdp_config(reader, "fsdp_config.", is_sharded_by_version=config_turns_it_on)
     for name in ("fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params", "fsdp_version"):
         reader.get(name, None)
     return True
 
 
-def _read_fsdp_config(reader: SettingReader, *, is_sharded_by_version: bool) -> None:
-    """Read the block fsdp_config. A Trainer's default form is the full state dict, accelerate's goes by version.
+def _read_fsdp_config(reader: SettingReader, block: str, *, is_sharded_by_version: bool) -> None:
+    """Read the settings of FSDP, whose names begin with a block or with nothing in a file of theirs. A Trainer's default form is the full state dict, accelerate's goes by version.
 
     Source: transformers 5.23, training_args.py, _process_fsdp_args.
     """
 
     def named(setting: str) -> str:
-        return reader.first(f"fsdp_config.{setting}", f"fsdp_config.fsdp_{setting}")
+        return reader.first(f"{block}{setting}", f"{block}fsdp_{setting}")
 
     version = str(reader.get(named("version"), reader.get("fsdp_version", None) or "1"))
     form = named("state_dict_type")
@@ -605,9 +608,13 @@ def _read_fsdp_config(reader: SettingReader, *, is_sharded_by_version: bool) -> 
     for switch in ("offload_params", "cpu_offload"):
         if reader.is_on(named(switch), default=False):
             _put_offload(reader, named(switch))
-    for begin in ("fsdp_config.", "fsdp_config.fsdp_"):
+    for begin in (block, f"{block}fsdp_"):
         reader.ignore(*(f"{begin}{each}" for each in FSDP_IGNORED if each != "reshard_after_forward"))
-    reader.ignore("fsdp_config.final_state_dict_type", "fsdp_config.fsdp_final_state_dict_type")
+        reader.ignore(f"{begin}final_state_dict_type")
+
+
+def _read_fsdp_file(reader: SettingReader) -> None:
+    _read_fsdp_config(reader, "", is_sharded_by_version=False)
 
 
 def _put_offload(reader: SettingReader, name: str) -> None:
@@ -799,6 +806,24 @@ def _read_step(reader: SettingReader, *, is_trl: bool) -> None:
         reader.get(name, None)
 
 
+_FSDP_SETTINGS = (*FSDP_IGNORED, "version", "state_dict_type", "sharding_strategy", "activation_checkpointing", "cpu_offload")
+FSDP_FILE = Importer(
+    name=FSDP_CONFIG,
+    title="FSDP's settings of Trainer",
+    version=VERSION,
+    source="transformers, training_args.py, _process_fsdp_args",
+    frameworks=("transformers",),
+    marks=tuple(f"{begin}{name}" for begin in ("", "fsdp_") for name in _FSDP_SETTINGS),
+    read=_read_fsdp_file,
+    rank=-1,
+)
+
+
+def open_flags_of_trainer(source: ConfigSource) -> ConfigSource:
+    """Open the settings that flags of a Trainer give as JSON. Source: transformers, training_args.py, _VALID_DICT_FIELDS."""
+    return open_blocks(source, ("fsdp_config", "deepspeed", "parallelism_config"))
+
+
 TRANSFORMERS = Importer(
     name="transformers",
     title="Trainer of transformers",
@@ -839,4 +864,5 @@ TRANSFORMERS = Importer(
     defaults=TRAINER_DEFAULTS,
     read=_read,
     ignored=TRAINER_IGNORED,
+    rename=open_flags_of_trainer,
 )

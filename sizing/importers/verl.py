@@ -485,13 +485,23 @@ def _read_adapters(reader: SettingReader, values: _Values) -> None:
             reader.not_understood(targets, "are modules of Megatron: give training.adapters.tensors")
         reader.need("training.adapters.tensors", "target_modules are modules of Megatron")
         return
-    put_adapters(  # FSDP's shards hold the frozen weights too
+    _put_adapters(reader, _MODEL, f"{_ACTOR}fsdp_config.model_dtype")
+
+
+def _put_adapters(reader: SettingReader, model: str, dtype_name: str) -> None:
+    """Set adapters of a model that FSDP shards: its shards hold the frozen weights too, in the dtype of all.
+
+    Source: verl, workers/fsdp_workers.py, _build_model_optimizer: `actor_module.to(torch_dtype)` before PEFT wraps it.
+    """
+    put_adapters(
         reader,
-        rank_name=rank_name,
-        targets_name=f"{_MODEL}target_modules",
+        rank_name=f"{model}lora_rank",
+        targets_name=f"{model}target_modules",
         default_targets="all-linear",
         saves_base=True,
     )
+    if reader.draft.value("training.precision") == "bf16-mixed":
+        reader.put("training.adapters.base_dtype", "fp32", dtype_name)
 
 
 def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> None:
@@ -618,13 +628,7 @@ def _read_sft(reader: SettingReader) -> None:
         ulysses = reader.first("ulysses_sequence_parallel_size", "engine.ulysses_sequence_parallel_size")
         _read_fsdp(reader, values, config, ulysses=ulysses)
     if (values.number("model.lora_rank") or 0) > 0:
-        put_adapters(
-            reader,
-            rank_name="model.lora_rank",
-            targets_name="model.target_modules",
-            default_targets="all-linear",
-            saves_base=True,
-        )
+        _put_adapters(reader, "model.", "model.fsdp_config.model_dtype")
     else:
         reader.ignore("model.lora_rank", "model.target_modules")
     reader.take("training.optimizer", "optim.optimizer", optimizer_of)

@@ -254,17 +254,18 @@ def _equal_chunks_remedy(p: Parallelism, num_layers: int, counted: CountedEnds) 
     """Say how to make the chunks equal: other units that count as layers, else other degrees."""
     ends = "embedding_counts_as_layer", "loss_counts_as_layer"
     both = " and ".join(ends)
-    others = {0: f"set neither {' nor '.join(ends)}", 1: f"set one of {both}", 2: f"set {both}"}
+    others = {0: f"set {both} to false", 1: f"set one of {both}", 2: f"set {both}"}
+    unequal = f"layers_per_stage {layers_text(_nearly_even_chunks(p, num_layers))}"
     for extra, remedy in others.items():
         if extra != sum(counted) and (num_layers + extra) % p.num_model_chunks == 0:
-            return remedy
+            return f"{remedy}, or give {unequal}" if all(counted) else remedy
     num_units = num_layers + sum(counted)
     if num_units % p.pipeline == 0:
         return nearest_divisors_text(num_units // p.pipeline, p.virtual_pipeline)
     if (num_layers + len(CountedEnds._fields)) % p.pipeline == 0:
         num_counted = num_layers + len(CountedEnds._fields)
         return f"with {both} {nearest_divisors_text(num_counted // p.pipeline, p.virtual_pipeline)}"
-    return f"give the layers of each chunk: layers_per_stage {layers_text(_nearly_even_chunks(p, num_layers))}"
+    return f"give the layers of each chunk: {unequal}"
 
 
 def _nearly_even_chunks(p: Parallelism, num_layers: int) -> list[int]:

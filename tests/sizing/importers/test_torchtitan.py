@@ -54,7 +54,25 @@ CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pipeline": (
         "tensor_parallel_degree = 8",
         'tensor_parallel_degree = 8\npipeline_parallel_degree = 4\npipeline_parallel_schedule = "Interleaved1F1B"',
-        {"parallelism.pipeline": 4, "parallelism.data": 8, "training.schedule": "interleaved"},
+        {
+            "parallelism.pipeline": 4,
+            "parallelism.virtual_pipeline": 2,
+            "parallelism.layers_per_stage": "10,11,5x10,9",
+            "parallelism.data": 8,
+            "training.schedule": "interleaved",
+        },
+    ),
+    "pipeline, whose ends count as no layers": (
+        "tensor_parallel_degree = 8",
+        "tensor_parallel_degree = 8\npipeline_parallel_degree = 4\npipeline_parallel_first_stage_less_layers = 0\n"
+        "pipeline_parallel_last_stage_less_layers = 0",
+        {"parallelism.layers_per_stage": "4x20"},
+    ),
+    "pipeline of three chunks": (
+        "tensor_parallel_degree = 8",
+        'tensor_parallel_degree = 8\npipeline_parallel_degree = 4\npipeline_parallel_schedule = "Interleaved1F1B"\n'
+        "pipeline_parallel_layers_per_stage = 7",
+        {"parallelism.virtual_pipeline": 3, "parallelism.layers_per_stage": "6,9x7,6,5"},
     ),
     "float8": ('flavor = "70B"', 'flavor = "70B"\nconverters = ["float8"]', {"training.precision": "fp8-mixed"}),
     "asynchronous": (

@@ -91,6 +91,13 @@ SCRIPTS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
         },
         {"checkpoint.format", "training.step_seconds", "checkpoint.interval_seconds", "retention.keep_last"},
     ),
+    "the same with the weights in verl's own dtype": (
+        f"{_PPO} algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct "
+        f"actor_rollout_ref.model.lora_rank=64 actor_rollout_ref.model.target_modules=all-linear "
+        f"trainer.n_gpus_per_node=8 trainer.nnodes=2 trainer.save_freq=20 trainer.max_actor_ckpt_to_keep=2",
+        {"training.precision": "bf16-mixed", "training.adapters.base_dtype": "fp32", "training.adapters.save_base": True},
+        {"checkpoint.format", "training.step_seconds"},
+    ),
     "volcengine/verl@b178a3cd56f5:examples/sft/gsm8k/run_qwen_05_sp2.sh": (
         "torchrun --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.train_files=a.parquet "
         "data.micro_batch_size_per_gpu=4 data.max_length=1024 optim.lr=1e-4 "
