@@ -123,7 +123,9 @@ def open_blocks(source: ConfigSource, names: Collection[str]) -> ConfigSource:
     for name, setting in source.settings.items():
         if name in names and isinstance(setting.value, Mapping):
             leaves = _leaves(setting.value, f"{name}.")
-            settings |= {path: Setting(path, value, f"{setting.place.removesuffix(name)}{path}") for path, value in leaves}
+            settings |= {
+                path: Setting(path, value, f"{setting.place.removesuffix(name)}{path}") for path, value in leaves
+            }
         else:
             settings[name] = setting
     return replace(source, settings=settings)

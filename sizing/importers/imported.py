@@ -57,8 +57,8 @@ class ImportReport(StrictModel):
     needed: list[MissingField] = Field(description="Fields that the files do not give and an answer needs.")
 
 
-_OF_COMPOSER = ("train_loader.*", "train_loaders", "algorithms.*", "icl_tasks_str")
-"""Settings of LLM Foundry, many of whose others OLMo has too. Source: llm-foundry, llmfoundry/utils/config_utils.py."""
+_OF_COMPOSER = {"train_loader", "train_loaders", "algorithms", "icl_tasks"}
+"""Blocks of LLM Foundry, many of whose others OLMo has too. Source: llm-foundry, llmfoundry/utils/config_utils.py."""
 _AXES = ("tensor", "pipeline", "context", "data")
 
 
@@ -136,8 +136,10 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
 def _recognise(file: ConfigText) -> list[_Recognised]:
     """Find what a file is. Commands of a script that no importer knows are left out, if another is known."""
     sources, is_command = _list_sources(file)
-    if not is_command and any(map(sources[0].matching, _OF_COMPOSER)):
-        remedy = "give model.preset, training.framework, cluster.num_gpus and checkpoint.interval_seconds in place of it"
+    if not is_command and _OF_COMPOSER & set(sources[0].document or ()):
+        remedy = (
+            "give model.preset, training.framework, cluster.num_gpus and checkpoint.interval_seconds in place of it"
+        )
         raise InvalidInput.of(file.name, "is of Composer (LLM Foundry), which is not read", value=None, remedy=remedy)
     importers = [(importer_of(source), source) for source in sources]
     found = [_Recognised(each, each.rename(source)) for each, source in importers if each is not None]

@@ -311,7 +311,9 @@ def _put_retention(reader: SettingReader, arguments: Mapping[str, Any], names: t
     of_both = (*_named(names, "save_top_k"), *_named(names, "save_last"))
     places = tuple(dict.fromkeys(of_both))
     others = max(0, best if has_last else best - 1)
-    reader.put("retention.keep_last", 1, *places)
+    is_saved_twice = has_last and best > 0
+    note = "last.ckpt is a second save, whose time is not counted; link makes none" if is_saved_twice else ""
+    reader.put("retention.keep_last", 1, *places, note=note)
     if others:
         reader.put("retention.keep_best", others, *places)
 

@@ -148,7 +148,9 @@ def _read_layers_of_stages(reader: SettingReader, *, is_looped: bool) -> None:
     if of_each and num_layers:
         virtual = -(-num_units // int(of_each)) / stages
         if virtual != int(virtual):
-            reader.need("parallelism.layers_per_stage", f"{_LAYERS_PER_STAGE} leaves stages with unlike numbers of chunks")
+            reader.need(
+                "parallelism.layers_per_stage", f"{_LAYERS_PER_STAGE} leaves stages with unlike numbers of chunks"
+            )
             return
     virtual = int(virtual)
     if virtual > 1:

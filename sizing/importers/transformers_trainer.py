@@ -588,8 +588,10 @@ def _read_fsdp(reader: SettingReader, *, config_turns_it_on: bool) -> bool:
     return True
 
 
-def _read_fsdp_config(reader: SettingReader, block: str, *, is_sharded_by_version: bool) -> None:
-    """Read the settings of FSDP, whose names begin with a block or with nothing in a file of theirs. A Trainer's default form is the full state dict, accelerate's goes by version.
+def _read_fsdp_config(reader: SettingReader, block: str = "", *, is_sharded_by_version: bool = False) -> None:
+    """Read the settings of FSDP, whose names begin with a block, or with nothing in a file of theirs.
+
+    A Trainer's default form is the full state dict, accelerate's goes by version.
 
     Source: transformers 5.23, training_args.py, _process_fsdp_args.
     """
@@ -611,10 +613,6 @@ def _read_fsdp_config(reader: SettingReader, block: str, *, is_sharded_by_versio
     for begin in (block, f"{block}fsdp_"):
         reader.ignore(*(f"{begin}{each}" for each in FSDP_IGNORED if each != "reshard_after_forward"))
         reader.ignore(f"{begin}final_state_dict_type")
-
-
-def _read_fsdp_file(reader: SettingReader) -> None:
-    _read_fsdp_config(reader, "", is_sharded_by_version=False)
 
 
 def _put_offload(reader: SettingReader, name: str) -> None:
@@ -733,7 +731,11 @@ def put_gathered_weights(reader: SettingReader) -> None:
     """
     of_adapters = "training.adapters.rank"
     has_adapters = reader.draft.value(of_adapters) is not None or of_adapters in reader.draft.needed
-    if has_adapters or reader.is_on("save_only_model", default=False):
+    if reader.is_on("save_only_model", default=False):
+        why = "with save_only_model rank 0 alone writes model.safetensors: its bytes are counted, in DeepSpeed's files"
+        reader.doubt("checkpoint.format", why)
+        return
+    if has_adapters:
         return
     stage, precision = reader.draft.value("parallelism.zero_stage"), reader.draft.value("training.precision")
     if stage is None or precision is None:
@@ -806,7 +808,14 @@ def _read_step(reader: SettingReader, *, is_trl: bool) -> None:
         reader.get(name, None)
 
 
-_FSDP_SETTINGS = (*FSDP_IGNORED, "version", "state_dict_type", "sharding_strategy", "activation_checkpointing", "cpu_offload")
+_FSDP_SETTINGS = (
+    *FSDP_IGNORED,
+    "version",
+    "state_dict_type",
+    "sharding_strategy",
+    "activation_checkpointing",
+    "cpu_offload",
+)
 FSDP_FILE = Importer(
     name=FSDP_CONFIG,
     title="FSDP's settings of Trainer",
@@ -814,13 +823,16 @@ FSDP_FILE = Importer(
     source="transformers, training_args.py, _process_fsdp_args",
     frameworks=("transformers",),
     marks=tuple(f"{begin}{name}" for begin in ("", "fsdp_") for name in _FSDP_SETTINGS),
-    read=_read_fsdp_file,
+    read=_read_fsdp_config,
     rank=-1,
 )
 
 
 def open_flags_of_trainer(source: ConfigSource) -> ConfigSource:
-    """Open the settings that flags of a Trainer give as JSON. Source: transformers, training_args.py, _VALID_DICT_FIELDS."""
+    """Open the settings that flags of a Trainer give as JSON.
+
+    Source: transformers, training_args.py, _VALID_DICT_FIELDS.
+    """
     return open_blocks(source, ("fsdp_config", "deepspeed", "parallelism_config"))
 
 

@@ -43,7 +43,7 @@ _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*",
 _RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-"""What a number with commas must be: a comma of decimals, as much of Europe writes them, would be read ten times off."""
+"""What a number with commas must be: left out, a comma of decimals would make it ten times or more too large."""
 _MAX_CHARACTERS = 64
 """Max length of a number with its unit: an endless text would take long to match."""
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sizing.errors import InvalidInput
+from sizing.scenario import Scenario
 from tests.sizing.importers.imports import fields_of, import_texts
 
 _AUTO = {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "train_batch_size": "auto"}
@@ -567,6 +568,45 @@ def test_gathered_weights_have_an_effect_with_zero_3_alone(stage: int, gathers: 
     assert (report.scenario["checkpoint"].get("export") is not None) is is_written
     has_effect = f"zero_optimization.{name}" not in {each.setting for each in report.no_matter}
     assert has_effect is (stage == 3)
+
+
+_FSDP = f"torchrun --nproc_per_node 8 train.py --fsdp full_shard --bf16 True --save_steps 9 {_FLAGS}"
+
+
+@pytest.mark.parametrize(
+    ("form", "saved_as"), [("SHARDED_STATE_DICT", "accelerate-fsdp"), ("FULL_STATE_DICT", "hf-trainer")]
+)
+def test_settings_of_fsdp_are_read_from_a_flag_or_a_file_of_theirs(form: str, saved_as: str) -> None:
+    settings = json.dumps({"fsdp_transformer_layer_cls_to_wrap": ["Block"], "state_dict_type": form})
+    by_flag = import_texts(f"{_FSDP} --fsdp_config '{settings}'")
+    by_file = import_texts(f"{_FSDP} --fsdp_config fsdp.json", settings)
+    for report in (by_flag, by_file):
+        assert Scenario.model_validate(report.scenario).checkpoint.format == saved_as
+        assert not report.not_understood
+        assert "checkpoint.format" not in {each.field for each in report.needed}
+    asked = import_texts(f"{_FSDP} --fsdp_config fsdp.json")
+    assert "checkpoint.format" in {each.field for each in asked.needed}
+
+
+def test_weights_alone_beside_deepspeed_are_no_files_of_deepspeed() -> None:
+    report = import_texts(
+        f"deepspeed train.py --deepspeed zero2.json --save_only_model True {_FLAGS}", json.dumps(_OFFLOADED)
+    )
+    assert (
+        "rank 0 alone writes model.safetensors" in {each.field: each.why for each in report.needed}["checkpoint.format"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("recipe.py", "import nemo\n\ndef recipe():\n    return 1\n", "is a Python program, which is not read"),
+        ("mpt.yaml", "max_seq_len: 2048\nalgorithms:\n  low_precision_layernorm: {}\n", "is of Composer"),
+    ],
+)
+def test_what_is_not_read_is_refused_by_what_it_is(name: str, text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        import_texts(text, name=name)
 
 
 def test_a_trainer_that_contradicts_deepspeed_is_refused() -> None:

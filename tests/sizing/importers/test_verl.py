@@ -95,7 +95,11 @@ SCRIPTS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
         f"{_PPO} algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct "
         f"actor_rollout_ref.model.lora_rank=64 actor_rollout_ref.model.target_modules=all-linear "
         f"trainer.n_gpus_per_node=8 trainer.nnodes=2 trainer.save_freq=20 trainer.max_actor_ckpt_to_keep=2",
-        {"training.precision": "bf16-mixed", "training.adapters.base_dtype": "fp32", "training.adapters.save_base": True},
+        {
+            "training.precision": "bf16-mixed",
+            "training.adapters.base_dtype": "fp32",
+            "training.adapters.save_base": True,
+        },
         {"checkpoint.format", "training.step_seconds"},
     ),
     "volcengine/verl@b178a3cd56f5:examples/sft/gsm8k/run_qwen_05_sp2.sh": (
