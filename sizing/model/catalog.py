@@ -108,6 +108,8 @@ _SAME_SHAPES = (
     (r"deepseek-coder-v2-lite(-base|-instruct)?", "deepseek-v2-lite"),
     (r"deepseek-v3\.1(-base|-terminus)?", "deepseek-v3"),
     (r"qwen3-coder-30b-a3b-instruct", "qwen3-30b-a3b"),
+    (r"qwen3\.[68]-27b(-fp8)?", "qwen3.5-27b"),
+    (r"qwen3\.6-35b-a3b(-fp8)?", "qwen3.5-35b-a3b"),
     (r"qwen2(?:-math)?-72b(?:-instruct)?", "qwen2.5-72b"),
     (r"qwen2-math-(1\.5|7)b(?:-instruct)?", r"qwen2-\1b"),
     (r"kimi-dev-72b", "qwen2.5-72b"),

@@ -36,6 +36,8 @@ from sizing.model.model import Model, resolve
         ("internlm/internlm2_5-7b-chat", "internlm2-7b"),
         ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral-small-3.1-24b"),
         ("mistralai/Devstral-Small-2507", "mistral-small-24b"),
+        ("Qwen/Qwen3.5-9B-Base", "qwen3.5-9b"),
+        ("Qwen/Qwen3.6-35B-A3B-FP8", "qwen3.5-35b-a3b"),
         ("microsoft/Phi-3-mini-128k-instruct", "phi-3-mini-4k"),
     ],
 )
