@@ -91,7 +91,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "megatron-2t"}},
-            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 147 names "
+            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 207 names "
             "are megatron-1t",
         ),
         (

@@ -25,6 +25,20 @@ from sizing.model.model import Model, resolve
         ("Qwen/Qwen2-72B-Instruct", "qwen2.5-72b"),
         ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl-7b"),
         ("Qwen/Qwen3-VL-30B-A3B-Thinking", "qwen3-vl-30b-a3b"),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "tinyllama-1.1b"),
+        ("01-ai/Yi-1.5-34B-Chat-16K", "yi-34b"),
+        ("Qwen/Qwen1.5-110B-Chat", "qwen1.5-110b"),
+        ("Qwen/Qwen2-VL-72B-Instruct", "qwen2-vl-72b"),
+        ("zai-org/GLM-4.6", "glm-4.5"),
+        ("zai-org/GLM-4-32B-Base-0414", "glm-4-32b-0414"),
+        ("zai-org/glm-4-9b-chat-hf", "glm-4-9b"),
+        ("codellama/CodeLlama-7b-Python-hf", "llama-2-7b"),
+        ("internlm/internlm2_5-7b-chat", "internlm2-7b"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral-small-3.1-24b"),
+        ("mistralai/Devstral-Small-2507", "mistral-small-24b"),
+        ("Qwen/Qwen3.5-9B-Base", "qwen3.5-9b"),
+        ("Qwen/Qwen3.6-35B-A3B-FP8", "qwen3.5-35b-a3b"),
+        ("microsoft/Phi-3-mini-128k-instruct", "phi-3-mini-4k"),
     ],
 )
 def test_a_name_on_a_hub_is_answered_as_the_model_of_its_shapes_and_says_so(typed: str, preset: str) -> None:
@@ -39,7 +53,16 @@ def test_another_spelling_of_a_name_needs_no_word() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["Qwen/Qwen2-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct", "org/", "-it", "a" * 100]
+    "typed",
+    [
+        "zai-org/GLM-4.7-Flash",
+        "zai-org/glm-4-9b-chat-1m",
+        "TinyLlama/TinyLlama-1.1B-Chat-v0.4",
+        "meta-llama/Llama-3.2-11B-Vision-Instruct",
+        "org/",
+        "-it",
+        "a" * 100,
+    ],
 )
 def test_a_name_of_other_shapes_is_refused(typed: str) -> None:
     with pytest.raises(InvalidInput, match="must be a name of the catalog"):

@@ -85,6 +85,15 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         SMALL_TEXT | {"num_experts": 4, "moe_intermediate_size": 32},
         {"tie_word_embeddings": True},
     ),
+    "qwen3.5-default": ("qwen3_5", {}, {}, {}),
+    "qwen3.5": ("qwen3_5", QWEN, SMALL_TEXT | {"head_dim": 16}, {"tie_word_embeddings": True}),
+    "qwen3.5-moe-default": ("qwen3_5_moe", {}, {}, {}),
+    "qwen3.5-moe": (
+        "qwen3_5_moe",
+        QWEN | {"num_position_embeddings": 49},
+        SMALL_TEXT | {"head_dim": 16, "num_experts": 4, "moe_intermediate_size": 32},
+        {},
+    ),
     "mistral3-default": ("mistral3", {}, {}, {}),
     "mistral3": (
         "mistral3",
@@ -214,7 +223,7 @@ def test_a_config_that_states_the_language_model_beside_the_tower_is_read_as_pub
     assert counted(flat).num_parameters == built(transformers.CONFIG_MAPPING[whole].from_dict(dict(flat)))
 
 
-@pytest.mark.parametrize("whole", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"])
+@pytest.mark.parametrize("whole", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"])
 def test_a_tower_with_the_model_type_of_the_whole_is_counted_too(whole: str) -> None:
     """The config.json of Qwen3-VL-8B-Instruct has "qwen3_vl" in both places: transformers 4.57 wrote it."""
     config = transformers.AutoConfig.for_model(whole, vision_config={"depth": 2}, text_config=SMALL_TEXT)
