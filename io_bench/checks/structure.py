@@ -21,13 +21,13 @@ from typing import IO
 
 import numpy as np
 
-from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged
+from io_bench.checks.file_regions import Algorithm, Damage, Dispensable, Region, Unjudged
 from io_bench.checks.saved_steps import SavedStep, counted_steps, saved_step_in
 from sizing.checkpoint_files.allowed_names import allowed_in_torch_save
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, DcpChunk, DcpItem, DcpMetadata, read_dcp_metadata
 from sizing.checkpoint_files.folder import container_of_file, is_state, names_beside, saves_within
 from sizing.checkpoint_files.folder_layouts import is_settings, state_of_file
-from sizing.checkpoint_files.missing_files import fewer_than_beside, missing_files, uncounted_shards
+from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
 from sizing.checkpoint_files.pickle_reading import RefusedPickle, read_pickle
 from sizing.checkpoint_files.safetensors import INDEX_SUFFIX, SHARD_SUFFIX
 from sizing.checkpoint_files.saving_ranks import SavingRanks, saving_ranks_in
@@ -222,25 +222,31 @@ def regions_of(files: tuple[Path, ...]) -> Judgements:
             yield from _judge_file(path)
 
 
-def absences_in(root: Path, files: tuple[Path, ...]) -> Iterator[Damage | Unjudged]:
+def absences_in(root: Path, files: tuple[Path, ...]) -> Iterator[Damage | Unjudged | Dispensable]:
     """Name files that were saved and are not there, by the names and contents of others or other saves of the run."""
     names = {str(path.relative_to(root)): path for path in files}
     saving_ranks = dict(_read_stated_ranks(names))
     missing = missing_files(names, saving_ranks)
-    yield from (Damage(root / each.name, f"is missing: {each.reason}") for each in missing)
+    yield from (_judge_absence(root, each, is_sure=True) for each in missing)
+    known = {each.name for each in missing}
     states = [name for name, path in names.items() if is_state(path)]
-    if not missing:
+    if all(each.is_optional for each in missing):
         fewer = fewer_than_beside(states, names_beside(root))
-        yield from (Unjudged(root / each.name, f"is not there; {each.reason}") for each in fewer)
+        yield from (_judge_absence(root, each, is_sure=False) for each in fewer if each.name not in known)
         yield from (Unjudged(root / each.name, each.reason) for each in uncounted_shards(names, saving_ranks))
     for save, beside in saves_within(states).items():
         own = [name.removeprefix(f"{save}/") for name in states if name.startswith(f"{save}/")]
-        lacked = {f"{save}/{each.name}": each.reason for each in fewer_than_beside(own, beside)}
-        damaged = {each.name for each in missing}
-        yield from (
-            Unjudged(root / name, f"is not there; {why}") for name, why in lacked.items() if name not in damaged
-        )
+        lacked = [each._replace(name=f"{save}/{each.name}") for each in fewer_than_beside(own, beside)]
+        yield from (_judge_absence(root, each, is_sure=False) for each in lacked if each.name not in known)
     yield from _lost_newest(names)
+
+
+def _judge_absence(root: Path, lost: MissingFile, *, is_sure: bool) -> Damage | Unjudged | Dispensable:
+    """Judge a file that is not there, by whether a run goes on without it and whether it was surely saved."""
+    path, reason = root / lost.name, lost.reason
+    if lost.is_optional:
+        return Dispensable(path, f"is missing: {reason}; a run goes on without it, with other random numbers")
+    return Damage(path, f"is missing: {reason}") if is_sure else Unjudged(path, f"is not there; {reason}")
 
 
 def _lost_newest(names: Mapping[str, Path]) -> Iterator[Damage]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged, damage_in, digests_of
+from io_bench.checks.file_regions import Algorithm, Damage, Dispensable, Region, Unjudged, damage_in, digests_of
 from io_bench.checks.saved_steps import SavedStep, mixed_steps
 from io_bench.checks.structure import absences_in, regions_of, split_readable
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, seconds_written_apart, written_apart_text
@@ -38,6 +38,13 @@ class UnjudgedFile(StrictModel):
 
     file: str = Field(description="Path of the file in the checkpoint's folder; a dot is the folder.")
     reason: str = Field(description="Why it cannot be judged, as the end of a sentence that begins with the file.")
+
+
+class DispensableFile(StrictModel):
+    """A file that is missing and without which a run goes on, and what it does then."""
+
+    file: str = Field(description="Path of the file in the checkpoint's folder.")
+    effect: str = Field(description="What follows, as the end of a sentence that begins with the file.")
 
 
 Verdict = Literal["whole", "damaged", "not judged"]
@@ -70,6 +77,9 @@ class Verification(StrictModel):
     )
     not_judged: tuple[UnjudgedFile, ...] = Field(
         description="Files of which nobody can tell whether they are whole; empty where all were judged."
+    )
+    warnings: tuple[DispensableFile, ...] = Field(
+        description="Missing files without which a run goes on, such as random states of Trainer; no damage."
     )
     damage: tuple[DamagedFile, ...] = Field(description="What was found wrong; empty where nothing was.")
     seconds: float = Field(description="Seconds that reading and checking took.")
@@ -104,6 +114,7 @@ def verify_checkpoint(
     judgements += mixed_steps([judgement for judgement in judgements if isinstance(judgement, SavedStep)])
     damage = [judgement for judgement in judgements if isinstance(judgement, Damage)]
     unjudged = [judgement for judgement in judgements if isinstance(judgement, Unjudged)]
+    dispensable = [judgement for judgement in judgements if isinstance(judgement, Dispensable)]
     if not any(is_state(file) for file in openable) and not unjudged:
         unjudged.append(Unjudged(path, "holds no file of a checkpoint that is known"))
     if checksums is not None:
@@ -141,6 +152,7 @@ def verify_checkpoint(
         },
         uncounted_ranks=uncounted_ranks([_name(file, root) for file in files]),
         not_judged=not_judged,
+        warnings=tuple(DispensableFile(file=_name(each.path, root), effect=each.sentence) for each in dispensable),
         damage=tuple(DamagedFile(file=_name(each.path, root), problem=each.sentence) for each in damage),
         seconds=time.monotonic() - started,
     )
@@ -161,7 +173,8 @@ def verification_lines(verification: Verification) -> Iterator[str]:
     yield f"{verification.path}: {_verdict_text(verification)}"
     damage = [f"{damage.file} {damage.problem}" for damage in verification.damage]
     doubts = [f"{_FOLDER.get(file.file, file.file)} {file.reason}" for file in verification.not_judged]
-    for kind, lines in (("damage", damage), ("not judged", doubts)):
+    warnings = [f"{warning.file} {warning.effect}" for warning in verification.warnings]
+    for kind, lines in (("damage", damage), ("not judged", doubts), ("warning", warnings)):
         yield from (f"{kind}: {line}" for line in lines[:MAX_SHOWN])
         if len(lines) > MAX_SHOWN:
             yield f"and {len(lines) - MAX_SHOWN} more; --json lists all."

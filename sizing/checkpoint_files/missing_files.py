@@ -28,6 +28,17 @@ class MissingFile(NamedTuple):
     name: str
     reason: str
 
+    @property
+    def is_optional(self) -> bool:
+        """Whether Trainer and accelerate resume without it: they log that it is not there, and draw other numbers.
+
+        That is so of random states alone, and of `scaler.pt` and `dl_state_dict.bin`, which nothing here calls for.
+        Without `trainer_state.json`, accelerate's scheduler or its optimizer, loading raises; without `scheduler.pt`,
+        Trainer loads no optimizer either. Source: transformers 5.23, trainer.py, train, _load_rng_state,
+        _load_optimizer_and_scheduler and _load_scaler; accelerate 1.15, checkpointing.py, load_accelerator_state.
+        """
+        return _RANDOM_STATE.fullmatch(PurePosixPath(self.name).name) is not None
+
 
 _OPTIMIZER_SHARD = re.compile(
     r"(?P<dtype>(?:bf16_|fp16_)?)zero_pp_rank_(?P<data>\d+)_mp_rank_(?P<model>\d+)_optim.*\.pt"

@@ -326,6 +326,9 @@ def test_an_interrupted_newest_save_is_flagged() -> None:
     found = seen(without)
     assert [save.is_finished for save in found.saves] == [True, True, False]
     assert any("The save of checkpoint-3 is not finished: optimizer.pt is missing" in note for note in found.notes)
+    numbers = [one_file(f"checkpoint-{step}/rng_state.pth", step, size=14_000) for step in (1, 2)]
+    others = [file for file in files if "rng_state" not in file.name]
+    assert all(save.is_finished for save in seen([*others, *numbers]).saves), "a run goes on without it"
     short = [one_file(f"ckpt_{step}.pt", step, size=RANK_BYTES // (1 + (step == 3))) for step in (1, 2, 3)]
     assert [save.is_finished for save in seen(short).saves] == [True, True, False]
     assert any("it has 0.5 x the bytes of those before it" in note for note in seen(short).notes)

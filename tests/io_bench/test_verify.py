@@ -432,11 +432,8 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
         ("Trainer", "model.safetensors"),
         ("Trainer", "scheduler.pt"),
         ("Trainer", "trainer_state.json"),
-        ("Trainer", "rng_state_0.pth"),
-        ("Trainer", "rng_state_1.pth"),
         ("accelerate", "model.safetensors"),
         ("accelerate", "optimizer.bin"),
-        ("accelerate", "random_states_0.pkl"),
         *(
             (f"ZeRO-{stage}", f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
             for rank in (0, 1)
@@ -447,7 +444,6 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
             for name in (
                 "model.safetensors",
                 "latest",
-                "rng_state_1.pth",
                 "trainer_state.json",
                 "global_step2/mp_rank_00_model_states.pt",
                 "global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
@@ -455,7 +451,6 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
         ),
         ("Trainer with ZeRO-3", "latest"),
         ("Trainer with ZeRO-3", "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt"),
-        ("Trainer alone with ZeRO-2", "rng_state.pth"),
         ("Trainer alone with ZeRO-2", "model.safetensors"),
         ("ZeRO-1", "mp_rank_00_model_states.pt"),
         ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
@@ -469,12 +464,37 @@ def test_a_file_that_a_trainer_must_have_saved_is_missed(tmp_path: Path, kind: s
     assert [damage.file for damage in found.damage] == [missing]
 
 
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("Trainer", "rng_state_0.pth"),
+        ("Trainer", "rng_state_1.pth"),
+        ("accelerate", "random_states_0.pkl"),
+        ("Trainer with ZeRO-1", "rng_state_1.pth"),
+        ("Trainer alone with ZeRO-2", "rng_state.pth"),
+    ],
+)
+def test_without_a_random_state_a_run_goes_on(tmp_path: Path, kind: str, missing: str) -> None:
+    folder = KINDS[kind](tmp_path)
+    (folder / missing).unlink()
+    found = found_in(folder)
+    assert (found.verdict, found.damage, found.not_judged) == ("whole", (), ())
+    assert [warning.file for warning in found.warnings] == [missing]
+    (line,) = [line for line in verification_lines(found) if line.startswith("warning: ")]
+    assert line.startswith(f"warning: {missing} is missing: ")
+    assert line.endswith("; a run goes on without it, with other random numbers")
+    contents = contents_of(folder)
+    assert (contents.is_whole, contents.missing_files) == (True, ())
+    assert [note for note in contents.notes if note.startswith(f"{missing} is missing") and "goes on" in note]
+
+
 def test_what_other_saves_of_the_run_have_and_this_one_has_not_is_a_doubt(tmp_path: Path) -> None:
     folders = [laid_folders.accelerate(tmp_path / f"checkpoint_{save}", num_ranks=2) for save in range(3)]
+    (folders[1] / "scheduler.bin").unlink()
     (folders[1] / "random_states_1.pkl").unlink()
     found = found_in(folders[1])
-    (doubt,) = found.not_judged
-    assert (found.verdict, doubt.file) == ("not judged", "random_states_1.pkl")
+    (doubt,), (warning,) = found.not_judged, found.warnings
+    assert (found.verdict, doubt.file, warning.file) == ("not judged", "scheduler.bin", "random_states_1.pkl")
     assert "the saves beside it have one (checkpoint_0 and 1 more)" in doubt.reason
     assert found_in(folders[0]).verdict == "whole"
 

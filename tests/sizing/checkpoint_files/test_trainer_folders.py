@@ -217,7 +217,6 @@ def test_adam_that_has_not_stepped_is_no_sgd(tmp_path: Path) -> None:
         ("Trainer", "model.safetensors"),
         ("ZeRO-1", "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"),
         ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
-        ("accelerate, 2 ranks", "random_states_0.pkl"),
     ],
 )
 def test_a_folder_that_lacks_a_file_gives_no_bytes(tmp_path: Path, kind: str, missing: str) -> None:
