@@ -36,7 +36,13 @@ from sizing.checkpoint_files.folder_layouts import (
     state_of_file,
     state_of_name,
 )
-from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
+from sizing.checkpoint_files.missing_files import (
+    MissingFile,
+    fewer_than_beside,
+    may_hold_part_of_weights,
+    missing_files,
+    uncounted_shards,
+)
 from sizing.checkpoint_files.optimizers import optimizer_of
 from sizing.checkpoint_files.parts import is_average, parts_of
 from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
@@ -118,7 +124,9 @@ def _summarize(
         ),
         degrees=degrees,
         optimizer=optimizer,
-        num_parameters=_count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
+        num_parameters=None
+        if any(may_hold_part_of_weights(each.name) for each in missing)
+        else _count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
         disk_bytes=disk_bytes,
         tensor_bytes=tensor_bytes,
         overhead_bytes=disk_bytes - tensor_bytes if states_dtypes and not absent else None,
