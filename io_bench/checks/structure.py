@@ -29,7 +29,7 @@ from sizing.checkpoint_files.folder import container_of_file, is_state, names_be
 from sizing.checkpoint_files.folder_layouts import is_settings, state_of_file
 from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
 from sizing.checkpoint_files.pickle_reading import RefusedPickle, read_pickle
-from sizing.checkpoint_files.safetensors import INDEX_SUFFIX, SHARD_SUFFIX
+from sizing.checkpoint_files.safetensors import INDEX_SUFFIX, SHARD_SUFFIX, absent_shards
 from sizing.checkpoint_files.saving_ranks import SavingRanks, saving_ranks_in
 from sizing.checkpoint_files.steps import step_of
 from sizing.checkpoint_files.torch_save import PickledTensor, is_torch_file, pickled_tensors, torch_archive
@@ -227,7 +227,12 @@ def absences_in(root: Path, files: tuple[Path, ...]) -> Iterator[Damage | Unjudg
     names = {str(path.relative_to(root)): path for path in files}
     saving_ranks = dict(_read_stated_ranks(names))
     missing = missing_files(names, saving_ranks)
-    yield from (_judge_absence(root, each, is_sure=True) for each in missing)
+    named: set[Path] = set()  # by an index, which is judged itself
+    for path in names.values():
+        if path.name.endswith(INDEX_SUFFIX):
+            with contextlib.suppress(UnreadableFile):
+                named.update(path.parent / name for name in absent_shards(path))
+    yield from (_judge_absence(root, each, is_sure=True) for each in missing if root / each.name not in named)
     known = {each.name for each in missing}
     states = [name for name, path in names.items() if is_state(path)]
     if all(each.is_optional for each in missing):
@@ -278,9 +283,13 @@ def _judge_file(path: Path) -> Judgements:
         yield Damage(path, "is a data file of torch DCP without a .metadata file: the save was not finished")
     elif path.name.endswith((INDEX_SUFFIX, SHARD_SUFFIX)):
         try:
-            container_of_file(path)
+            absent = absent_shards(path) if path.name.endswith(INDEX_SUFFIX) else ()
+            if not absent:
+                container_of_file(path)
         except UnreadableFile as error:
             yield Damage(path, _sentence(path, error))
+        else:
+            yield from (Damage(path.parent / name, f"is missing: {path.name} names it") for name in absent)
     elif begins_or_ends_as_zip(path, offset=0, length=size):
         yield from _judge_archive(path)
         return
@@ -405,12 +414,13 @@ def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
     size, reached = path.stat().st_size, 0
     zeros: list[str] = []
     others: list[str] = []
+    cut: list[str] = []
     for item in items:
         end = item.offset + item.length
         if item.offset > reached:
             yield Region(path, reached, min(item.offset, size) - reached, "content between items")
         if end > size:
-            yield Damage(path, f"is cut short; it has {size:,} bytes, and {item.name} goes up to byte {end:,}")
+            cut.append(item.name)
             yield Region(path, min(item.offset, size), max(0, size - item.offset), item.name)
         elif item.is_transformed:
             yield Region(path, item.offset, item.length, f"{item.name}, compressed or encrypted")
@@ -422,12 +432,15 @@ def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
         reached = max(reached, end)
     if size > reached:
         yield Region(path, reached, size - reached, _BEHIND)
-    if zeros:
-        count = f"{len(zeros):,} of {counted_text(len(items), 'item')}"
-        yield Damage(path, f"has zeros where {count} should begin, as where nothing was written ({zeros[0]})")
-    if others:
-        count = f"{len(others):,} of {counted_text(len(items), 'item')}"
-        yield Unjudged(path, f"has {count} in a form that torch DCP does not write ({others[0]})")
+    kinds: tuple[tuple[list[str], type[Damage | Unjudged], str], ...] = (
+        (cut, Damage, f"is cut short; it has {size:,} bytes, and {{}} end behind that, up to byte {reached:,}"),
+        (zeros, Damage, "has zeros where {} should begin, as where nothing was written"),
+        (others, Unjudged, "has {} in a form that torch DCP does not write"),
+    )
+    for names, kind, sentence in kinds:
+        if names:
+            count = f"{len(names):,} of {counted_text(len(items), 'item')}"
+            yield kind(path, f"{sentence.format(count)} ({names[0]})")
 
 
 def _beginning(path: Path, offset: int, length: int) -> bytes:

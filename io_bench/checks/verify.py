@@ -6,7 +6,7 @@ Checksums that were made at the save and are kept beside it serve files that hav
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -165,13 +165,13 @@ def _name(path: Path, root: Path) -> str:
 _FOLDER = {".": "the folder"}
 """How lines for people name the folder itself, whose path in itself is a dot."""
 MAX_SHOWN = 20
-"""A folder of the wrong step has damage in every file; the first tell as much as all. `--json` has all."""
+"""Files: a folder of the wrong step has damage in each; the first tell as much as all. `--json` has all."""
 
 
 def verification_lines(verification: Verification) -> Iterator[str]:
     """Report a verification in lines: the verdict, damage, what is not judged, what was read and without a checksum."""
     yield f"{verification.path}: {_verdict_text(verification)}"
-    damage = [f"{damage.file} {damage.problem}" for damage in verification.damage]
+    damage = [f"{file} {_problem_text(problems)}" for file, problems in _problems(verification).items()]
     doubts = [f"{_FOLDER.get(file.file, file.file)} {file.reason}" for file in verification.not_judged]
     warnings = [f"{warning.file} {warning.effect}" for warning in verification.warnings]
     for kind, lines in (("damage", damage), ("not judged", doubts), ("warning", warnings)):
@@ -201,9 +201,23 @@ def verification_lines(verification: Verification) -> Iterator[str]:
     )
 
 
+def _problems(verification: Verification) -> dict[str, list[str]]:
+    """Group what is wrong by file, as a file that was lost or written over has many tensors."""
+    problems: dict[str, list[str]] = defaultdict(list)
+    for damage in verification.damage:
+        problems[damage.file].append(damage.problem)
+    return problems
+
+
+def _problem_text(problems: list[str]) -> str:
+    """Say the first problem of a file, and how many more there are."""
+    more = f"; and {counted_text(len(problems) - 1, 'more problem')} in it" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
 def _verdict_text(verification: Verification) -> str:
     if verification.damage:
-        return f"DAMAGED, {counted_text(len(verification.damage), 'problem')} found."
+        return f"DAMAGED, {counted_text(len(_problems(verification)), 'file')}."
     if verification.not_judged:
         return f"NOT JUDGED, for {counted_text(len(verification.not_judged), 'reason')}; nothing is found wrong."
     unseen = verification.unseen_bytes

@@ -218,6 +218,42 @@ def test_a_data_file_of_dcp_without_its_items_is_not_whole(
     assert said in sentences[0]
 
 
+def test_a_data_file_of_dcp_that_is_cut_short_is_one_problem(dcp_folder: Path) -> None:
+    data = dcp_folder / "__0_0.distcp"
+    data.write_bytes(data.read_bytes()[:10])
+    (problem,) = problems(dcp_folder)
+    assert problem.startswith("__0_0.distcp is cut short; it has 10 bytes, and 3 of 3 items end behind that, up to")
+
+
+@pytest.mark.parametrize("lost", [["00002"], ["00001", "00002"]])
+def test_a_shard_that_an_index_names_is_one_problem_where_it_is_missing(tmp_path: Path, lost: list[str]) -> None:
+    shards = [f"model-{number}-of-00002.safetensors" for number in ("00001", "00002")]
+    for name, shard in zip("ab", shards, strict=True):
+        save_file({name: torch.zeros(4)}, tmp_path / shard)
+    index = {"metadata": {"total_size": 32}, "weight_map": dict(zip("ab", shards, strict=True))}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert not problems(tmp_path)
+    for number in lost:
+        (tmp_path / f"model-{number}-of-00002.safetensors").unlink()
+    assert problems(tmp_path) == [
+        f"model-{number}-of-00002.safetensors is missing: model.safetensors.index.json names it" for number in lost
+    ]
+
+
+def test_a_file_with_many_changed_records_is_one_line(torch_file: Path) -> None:
+    content = bytearray(torch_file.read_bytes())
+    with zipfile.ZipFile(torch_file) as archive:
+        records = [archive.read(record) for record in archive.infolist() if "/data/" in record.filename]
+    for data in records:
+        content[content.index(data)] ^= 1
+    torch_file.write_bytes(content)
+    found = found_in(torch_file.parent)
+    assert len(found.damage) == len(records) > 1
+    first, line, *_ = verification_lines(found)
+    assert first.endswith(": DAMAGED, 1 file.")
+    assert line.endswith(f"; and {len(records) - 1} more problem{'s' if len(records) > 2 else ''} in it")
+
+
 def test_a_data_file_that_no_metadata_names_is_a_doubt(dcp_folder: Path) -> None:
     """As more ranks have left it in the same folder."""
     (dcp_folder / "__1_0.distcp").write_bytes((dcp_folder / "__0_0.distcp").read_bytes())
@@ -347,7 +383,7 @@ def test_at_the_terminal(torch_file: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["damage"][0]["file"] == "rank0.pt"
     done = typed(main, "ckpt-bench", "verify", str(folder), "--write-checksums", str(tmp_path / "other.json"))
     assert done.returncode == 1
-    assert "DAMAGED, 1 problem found" in done.stdout
+    assert "DAMAGED, 1 file." in done.stdout
     assert not (tmp_path / "other.json").exists(), "nobody wants the checksums of a damaged file"
 
 
