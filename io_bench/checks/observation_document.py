@@ -97,12 +97,27 @@ def _rows(figures: Mapping[str, Any], before: SizingReport, after: SizingReport)
     yield _row("time of a save", "seconds", seconds, before.write.seconds if before.write else None)
     yield _row("interval; the model's is the best", "seconds", interval, after.interval.optimal_seconds)
     overhead = seconds / interval if has_rate and seconds is not None and interval else None
-    yield _row("share of time for saves, if they stall", "fraction", overhead, after.overhead.fraction)
+    stalled = after.overhead.fraction if overhead is None else overhead
+    share = share_of_stalls(after.overhead.fraction, between=1 - (stalled or 0.0))
+    yield _row("share of time for saves, if they stall", "fraction", overhead, share)
     lost = figures["lost_fraction"] if figures["stops"] else None
     yield _row("share of time lost to stops", "fraction", lost, after.overhead.rework_fraction)
     per_day = after.capacity.written_bytes_per_day
     yield _row("written per day", "bytes per day", figures["written_bytes_per_day"], per_day)
     yield _row("kept; the model's with one in flight", "bytes", figures["kept_bytes"], after.capacity.capacity_bytes)
+
+
+def share_of_stalls(overhead: float | None, *, between: float) -> float | None:
+    """Return the fraction of a run that saves stall: overhead / (overhead + between).
+
+    Args: `overhead`, stall over observed interval, above 1 where a save takes longer than that; `between`, the fraction
+    of the observed interval in which nothing was saved, and which passes between the stalls of the model too.
+    Equal stalls give equal fractions.
+
+    >>> share_of_stalls(0.25, between=0.75), share_of_stalls(4.25, between=0.75)
+    (0.25, 0.85)
+    """
+    return overhead / (overhead + max(0.0, between)) if overhead else overhead
 
 
 def _row(figure: str, unit: Unit, observed: float | None, model: float | None) -> ObservedComparison:

@@ -174,6 +174,15 @@ def test_a_given_scenario_is_set_beside_what_was_observed_and_gets_it() -> None:
     assert all(row.model is not None for row in found.comparison)
 
 
+def test_the_share_of_time_for_saves_is_one_of_the_whole_run_in_the_model_too(real_run: Path) -> None:
+    slow = {"model": {"num_parameters": 10**9}, "storage": {"profile": {"write_bytes_per_second": 100}}}
+    found = observe_run(str(real_run), base=slow)
+    (row,) = [row for row in found.comparison if row.figure.startswith("share of time for saves")]
+    seconds = found.checkpoint_bytes / 100
+    assert seconds > 600, "longer than the interval"
+    assert (row.observed, row.model) == (near(20 / 600), near(seconds / (seconds + 580)))
+
+
 def test_saves_of_two_runs_are_refused() -> None:
     files = [replace(file, name=f"{run}/{file.name}") for run in "ab" for file in History(NEMO).files()]
     with pytest.raises(UnreadableFile, match=r"holds the saves of 2 runs \(a to b\): give one of them"):
