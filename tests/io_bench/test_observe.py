@@ -386,3 +386,20 @@ def test_the_model_counts_what_containers_and_small_state_add(tmp_path: Path) ->
     counted = FRAMEWORKS["transformers"].small_files_of(Training(framework="transformers"), "hf-trainer", 1)
     tensors = sum((tmp_path / "checkpoint-10" / name).stat().st_size for name in ("model.safetensors", "optimizer.pt"))
     assert row.model - sum(each.num_bytes for each in counted) == pytest.approx(tensors, rel=0.02)
+
+
+@pytest.mark.parametrize(("stage", "is_exported"), [(1, True), (2, True), (3, False)])
+def test_weights_that_trainer_writes_beside_zero_are_an_export_of_each_save(
+    tmp_path: Path, stage: int, *, is_exported: bool
+) -> None:
+    for step in (10, 20):
+        laid_folders.trainer_with_deepspeed(tmp_path / f"checkpoint-{step}", stage=stage)
+    found = observe_run(str(tmp_path), base=None)
+    assert found.scenario is not None
+    checkpoint = found.scenario["checkpoint"]
+    size = (tmp_path / "checkpoint-10" / "model.safetensors").stat().st_size if is_exported else 0
+    assert checkpoint.get("export") == ({"every": 1, "dtype": "fp32", "keep": 2} if is_exported else None)
+    assert checkpoint["observed_bytes"] == found.checkpoint_bytes - size
+    (_, *_, per_day, kept) = found.comparison
+    assert per_day.model == pytest.approx(per_day.observed, rel=0.05)
+    assert kept.model == pytest.approx(1.5 * found.kept_bytes, rel=0.01), "with one in flight"
