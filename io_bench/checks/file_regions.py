@@ -116,6 +116,14 @@ class Unjudged:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Dispensable:
+    """A missing file without which a run goes on, and what it does then, in a sentence without its subject."""
+
+    path: Path
+    sentence: str
+
+
 _BLOCK_BYTES = 4 * 1024**2
 """Bytes of one read: large enough for full speed on disks and parallel file systems, small enough for the processor's
 cache to hold what its thread checks next. From memory, 8 MiB took 6 % more processor time, 16 MiB 50 %."""

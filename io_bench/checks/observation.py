@@ -10,7 +10,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from io_bench.checks.observation_document import ObservedComparison, compare_figures, observed_scenario, run_scenario
+from io_bench.checks.observation_document import (
+    ObservedComparison,
+    compare_figures,
+    exported_bytes,
+    observed_scenario,
+    run_scenario,
+)
 from io_bench.checks.observation_timeline import SaveTimeline
 from io_bench.checks.observed_saves import FileTimes, Numbers, Save, further_copies, list_files, numbers_of, saves_of
 from io_bench.measure.spread import stragglers
@@ -146,6 +152,7 @@ def observation_of(files: Sequence[FileTimes], *, place: str, base: dict[str, An
     run = SaveTimeline(tuple(saves_of(files, title=place)))
     newest, copies = _newest(run), further_copies(files)
     contents, unread = _read_contents(newest, place)
+    export_bytes = 0 if contents is None else exported_bytes(contents)
     figures = _figures(run, copies)
     if contents is not None:
         layout = contents.layout
@@ -156,7 +163,7 @@ def observation_of(files: Sequence[FileTimes], *, place: str, base: dict[str, An
             unread = f"the newest save {_why_unknown(contents)}"
     else:
         layout = next((each.name for each in layouts_of([file.name for file in newest.files], [])), None)
-    scenario = None if base is None else observed_scenario(base, figures)
+    scenario = None if base is None else observed_scenario(base, figures, export_bytes=export_bytes)
     return Observation(
         path=place,
         layout=layout,

@@ -9,12 +9,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sizing.checkpoint_files import CheckpointContents
+from sizing.checkpoint_files.folder import MAYBE_TORCH_SUFFIX
+from sizing.checkpoint_files.folder_layouts import ZERO_STAGE
+from sizing.checkpoint_files.safetensors import SHARD_SUFFIX
 from sizing.field_paths import with_fields
 from sizing.present.inspections import OBSERVED_BYTES, find_config, infer_fields
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.strict_model import StrictModel
 from sizing.terminal.files import read_document
+from sizing.units import SECONDS_PER_DAY
 
 Unit = Literal["bytes", "bytes per day", "count", "seconds", "fraction"]
 _RATES_OF_FAILURE = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components", "preset")
@@ -40,17 +44,42 @@ def run_scenario(contents: CheckpointContents, folder: Path) -> dict[str, Any] |
     is_known = contents.num_parameters is not None and not contents.is_adapter
     if not is_known or not contents.is_whole:
         return None
-    fields = infer_fields(contents, has_config=config is not None)
+    fields: dict[str, Any] = dict(infer_fields(contents, has_config=config is not None))
+    if (export_bytes := exported_bytes(contents)) and contents.num_parameters:
+        has_fp16 = any(total.part == "weights" and total.dtype == "float16" for total in contents.tensors)
+        of_16_bits = "fp16" if has_fp16 else "bf16"
+        fields |= {
+            "checkpoint.export.every": 1,
+            "checkpoint.export.dtype": "fp32" if export_bytes > 3 * contents.num_parameters else of_16_bits,
+        }
     model = {} if config is None else {"model": {"huggingface_config": read_document(folder / config)}}
     return with_fields(model, {field: value for field, value in fields.items() if field != OBSERVED_BYTES})
 
 
-def observed_scenario(scenario: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+def exported_bytes(contents: CheckpointContents) -> int:
+    """Sum the files of whole weights that a trainer writes beside shards of ZeRO 1 or 2, which hold the weights too.
+
+    Source: transformers 5.23, trainer.py, save_model with DeepSpeed.
+    """
+    if contents.fields.get(ZERO_STAGE) not in ("1", "2"):
+        return 0
+    whole = (file for file in contents.files if "weights" in file.holds and "/" not in file.name)
+    return sum(file.num_bytes for file in whole if file.name.endswith((SHARD_SUFFIX, MAYBE_TORCH_SUFFIX)))
+
+
+def observed_scenario(
+    scenario: Mapping[str, Any], figures: Mapping[str, Any], *, export_bytes: int = 0
+) -> dict[str, Any]:
     """Set what was observed over a scenario. `ckpt-size FILE` takes the result.
 
+    `export_bytes` of a save count as its export where the scenario has one, and not as its checkpoint.
     Raises InvalidInput where the scenario breaks a rule.
     """
-    fields = {"checkpoint.observed_bytes": figures["checkpoint_bytes"], "retention.keep_last": figures["kept_last"]}
+    has_export = bool(scenario.get("checkpoint", {}).get("export"))
+    own_bytes = figures["checkpoint_bytes"] - (export_bytes if has_export else 0)
+    fields = {"checkpoint.observed_bytes": own_bytes, "retention.keep_last": figures["kept_last"]}
+    if has_export:
+        fields["checkpoint.export.keep"] = figures["kept_last"]
     if figures["interval_seconds"] is not None:
         fields["checkpoint.interval_seconds"] = round(figures["interval_seconds"], _MILLISECONDS)
     if _has_rate(figures):
@@ -80,16 +109,20 @@ def compare_figures(
     """
     checkpoint = {name: value for name, value in scenario.get("checkpoint", {}).items() if name != "observed_bytes"}
     before, after = answer({**scenario, "checkpoint": checkpoint}), answer(dict(observed))
-    return tuple(_rows(figures, before, after))
+    exported_every = observed.get("checkpoint", {}).get("export", {}).get("every")
+    return tuple(_rows(figures, before, after, exported_every=exported_every and int(exported_every)))
 
 
-def _rows(figures: Mapping[str, Any], before: SizingReport, after: SizingReport) -> Iterator[ObservedComparison]:
+def _rows(
+    figures: Mapping[str, Any], before: SizingReport, after: SizingReport, *, exported_every: int | None
+) -> Iterator[ObservedComparison]:
     """Compare each figure with that of the report that stands for it.
 
-    The bytes of a checkpoint are those of all files, as a run has them: tensors, containers and small state.
+    The bytes of a checkpoint are those of all files, as a run has them: tensors, containers, small state, an export.
     """
     size = before.checkpoint
     file_bytes = size.total_bytes + size.container_bytes + sum(size.small_state_bytes.values())
+    file_bytes += before.export.num_bytes if before.export else 0
     seconds, interval = figures["write_seconds"], figures["interval_seconds"]
     has_rate = _has_rate(figures)
     yield _row("size of a checkpoint", "bytes", figures["checkpoint_bytes"], file_bytes)
@@ -97,12 +130,30 @@ def _rows(figures: Mapping[str, Any], before: SizingReport, after: SizingReport)
     yield _row("time of a save", "seconds", seconds, before.write.seconds if before.write else None)
     yield _row("interval; the model's is the best", "seconds", interval, after.interval.optimal_seconds)
     overhead = seconds / interval if has_rate and seconds is not None and interval else None
-    yield _row("share of time for saves, if they stall", "fraction", overhead, after.overhead.fraction)
+    stalled = after.overhead.fraction if overhead is None else overhead
+    share = share_of_stalls(after.overhead.fraction, between=1 - (stalled or 0.0))
+    yield _row("share of time for saves, if they stall", "fraction", overhead, share)
     lost = figures["lost_fraction"] if figures["stops"] else None
     yield _row("share of time lost to stops", "fraction", lost, after.overhead.rework_fraction)
     per_day = after.capacity.written_bytes_per_day
+    if after.export and exported_every and after.interval.interval_seconds:
+        saves_per_day = SECONDS_PER_DAY / after.interval.interval_seconds
+        per_day += after.export.num_bytes * saves_per_day / exported_every
     yield _row("written per day", "bytes per day", figures["written_bytes_per_day"], per_day)
     yield _row("kept; the model's with one in flight", "bytes", figures["kept_bytes"], after.capacity.capacity_bytes)
+
+
+def share_of_stalls(overhead: float | None, *, between: float) -> float | None:
+    """Return the fraction of a run that saves stall: overhead / (overhead + between).
+
+    Args: `overhead`, stall over observed interval, above 1 where a save takes longer than that; `between`, the fraction
+    of the observed interval in which nothing was saved, and which passes between the stalls of the model too.
+    Equal stalls give equal fractions.
+
+    >>> share_of_stalls(0.25, between=0.75), share_of_stalls(4.25, between=0.75)
+    (0.25, 0.85)
+    """
+    return overhead / (overhead + max(0.0, between)) if overhead else overhead
 
 
 def _row(figure: str, unit: Unit, observed: float | None, model: float | None) -> ObservedComparison:

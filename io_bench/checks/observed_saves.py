@@ -268,12 +268,12 @@ def _lacks(save: Save, saves: Sequence[Save]) -> str:
     Older ones may be of a time when the run had fewer ranks, or saved less.
     """
     names = [file.name for file in save.files]
-    missing = missing_files(names)
+    missing = [each for each in missing_files(names) if not each.is_optional]
     before = [other for other in saves if other is not save][-_NUM_BEFORE:]
     is_newest = save.started_at == max(other.started_at for other in saves) and len(before) > 1
     if is_newest and not missing and PurePosixPath(save.place).name not in names:
         beside = {other.place: _names_of_state(other) for other in before}
-        missing = fewer_than_beside(_names_of_state(save), beside)
+        missing = [each for each in fewer_than_beside(_names_of_state(save), beside) if not each.is_optional]
     if missing:
         more = f", {len(missing) - 1} more" if len(missing) > 1 else ""
         return f"{missing[0].name} is missing{more}"

@@ -21,15 +21,15 @@ from typing import IO
 
 import numpy as np
 
-from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged
+from io_bench.checks.file_regions import Algorithm, Damage, Dispensable, Region, Unjudged
 from io_bench.checks.saved_steps import SavedStep, counted_steps, saved_step_in
 from sizing.checkpoint_files.allowed_names import allowed_in_torch_save
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, DcpChunk, DcpItem, DcpMetadata, read_dcp_metadata
 from sizing.checkpoint_files.folder import container_of_file, is_state, names_beside, saves_within
 from sizing.checkpoint_files.folder_layouts import is_settings, state_of_file
-from sizing.checkpoint_files.missing_files import fewer_than_beside, missing_files, uncounted_shards
+from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
 from sizing.checkpoint_files.pickle_reading import RefusedPickle, read_pickle
-from sizing.checkpoint_files.safetensors import INDEX_SUFFIX, SHARD_SUFFIX
+from sizing.checkpoint_files.safetensors import INDEX_SUFFIX, SHARD_SUFFIX, absent_shards
 from sizing.checkpoint_files.saving_ranks import SavingRanks, saving_ranks_in
 from sizing.checkpoint_files.steps import step_of
 from sizing.checkpoint_files.torch_save import PickledTensor, is_torch_file, pickled_tensors, torch_archive
@@ -222,25 +222,36 @@ def regions_of(files: tuple[Path, ...]) -> Judgements:
             yield from _judge_file(path)
 
 
-def absences_in(root: Path, files: tuple[Path, ...]) -> Iterator[Damage | Unjudged]:
+def absences_in(root: Path, files: tuple[Path, ...]) -> Iterator[Damage | Unjudged | Dispensable]:
     """Name files that were saved and are not there, by the names and contents of others or other saves of the run."""
     names = {str(path.relative_to(root)): path for path in files}
     saving_ranks = dict(_read_stated_ranks(names))
     missing = missing_files(names, saving_ranks)
-    yield from (Damage(root / each.name, f"is missing: {each.reason}") for each in missing)
+    named: set[Path] = set()  # by an index, which is judged itself
+    for path in names.values():
+        if path.name.endswith(INDEX_SUFFIX):
+            with contextlib.suppress(UnreadableFile):
+                named.update(path.parent / name for name in absent_shards(path))
+    yield from (_judge_absence(root, each, is_sure=True) for each in missing if root / each.name not in named)
+    known = {each.name for each in missing}
     states = [name for name, path in names.items() if is_state(path)]
-    if not missing:
+    if all(each.is_optional for each in missing):
         fewer = fewer_than_beside(states, names_beside(root))
-        yield from (Unjudged(root / each.name, f"is not there; {each.reason}") for each in fewer)
+        yield from (_judge_absence(root, each, is_sure=False) for each in fewer if each.name not in known)
         yield from (Unjudged(root / each.name, each.reason) for each in uncounted_shards(names, saving_ranks))
     for save, beside in saves_within(states).items():
         own = [name.removeprefix(f"{save}/") for name in states if name.startswith(f"{save}/")]
-        lacked = {f"{save}/{each.name}": each.reason for each in fewer_than_beside(own, beside)}
-        damaged = {each.name for each in missing}
-        yield from (
-            Unjudged(root / name, f"is not there; {why}") for name, why in lacked.items() if name not in damaged
-        )
+        lacked = [each._replace(name=f"{save}/{each.name}") for each in fewer_than_beside(own, beside)]
+        yield from (_judge_absence(root, each, is_sure=False) for each in lacked if each.name not in known)
     yield from _lost_newest(names)
+
+
+def _judge_absence(root: Path, lost: MissingFile, *, is_sure: bool) -> Damage | Unjudged | Dispensable:
+    """Judge a file that is not there, by whether a run goes on without it and whether it was surely saved."""
+    path, reason = root / lost.name, lost.reason
+    if lost.is_optional:
+        return Dispensable(path, f"is missing: {reason}; a run goes on without it, with other random numbers")
+    return Damage(path, f"is missing: {reason}") if is_sure else Unjudged(path, f"is not there; {reason}")
 
 
 def _lost_newest(names: Mapping[str, Path]) -> Iterator[Damage]:
@@ -272,9 +283,13 @@ def _judge_file(path: Path) -> Judgements:
         yield Damage(path, "is a data file of torch DCP without a .metadata file: the save was not finished")
     elif path.name.endswith((INDEX_SUFFIX, SHARD_SUFFIX)):
         try:
-            container_of_file(path)
+            absent = absent_shards(path) if path.name.endswith(INDEX_SUFFIX) else ()
+            if not absent:
+                container_of_file(path)
         except UnreadableFile as error:
             yield Damage(path, _sentence(path, error))
+        else:
+            yield from (Damage(path.parent / name, f"is missing: {path.name} names it") for name in absent)
     elif begins_or_ends_as_zip(path, offset=0, length=size):
         yield from _judge_archive(path)
         return
@@ -399,12 +414,13 @@ def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
     size, reached = path.stat().st_size, 0
     zeros: list[str] = []
     others: list[str] = []
+    cut: list[str] = []
     for item in items:
         end = item.offset + item.length
         if item.offset > reached:
             yield Region(path, reached, min(item.offset, size) - reached, "content between items")
         if end > size:
-            yield Damage(path, f"is cut short; it has {size:,} bytes, and {item.name} goes up to byte {end:,}")
+            cut.append(item.name)
             yield Region(path, min(item.offset, size), max(0, size - item.offset), item.name)
         elif item.is_transformed:
             yield Region(path, item.offset, item.length, f"{item.name}, compressed or encrypted")
@@ -416,12 +432,15 @@ def _judge_data_file(path: Path, items: list[DcpItem]) -> Judgements:
         reached = max(reached, end)
     if size > reached:
         yield Region(path, reached, size - reached, _BEHIND)
-    if zeros:
-        count = f"{len(zeros):,} of {counted_text(len(items), 'item')}"
-        yield Damage(path, f"has zeros where {count} should begin, as where nothing was written ({zeros[0]})")
-    if others:
-        count = f"{len(others):,} of {counted_text(len(items), 'item')}"
-        yield Unjudged(path, f"has {count} in a form that torch DCP does not write ({others[0]})")
+    kinds: tuple[tuple[list[str], type[Damage | Unjudged], str], ...] = (
+        (cut, Damage, f"is cut short; it has {size:,} bytes, and {{}} end behind that, up to byte {reached:,}"),
+        (zeros, Damage, "has zeros where {} should begin, as where nothing was written"),
+        (others, Unjudged, "has {} in a form that torch DCP does not write"),
+    )
+    for names, kind, sentence in kinds:
+        if names:
+            count = f"{len(names):,} of {counted_text(len(items), 'item')}"
+            yield kind(path, f"{sentence.format(count)} ({names[0]})")
 
 
 def _beginning(path: Path, offset: int, length: int) -> bytes:

@@ -6,7 +6,7 @@ Checksums that were made at the save and are kept beside it serve files that hav
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from io_bench.checks.file_regions import Algorithm, Damage, Region, Unjudged, damage_in, digests_of
+from io_bench.checks.file_regions import Algorithm, Damage, Dispensable, Region, Unjudged, damage_in, digests_of
 from io_bench.checks.saved_steps import SavedStep, mixed_steps
 from io_bench.checks.structure import absences_in, regions_of, split_readable
 from sizing.checkpoint_files.dcp import DATA_SUFFIX, METADATA_NAME, seconds_written_apart, written_apart_text
@@ -38,6 +38,13 @@ class UnjudgedFile(StrictModel):
 
     file: str = Field(description="Path of the file in the checkpoint's folder; a dot is the folder.")
     reason: str = Field(description="Why it cannot be judged, as the end of a sentence that begins with the file.")
+
+
+class DispensableFile(StrictModel):
+    """A file that is missing and without which a run goes on, and what it does then."""
+
+    file: str = Field(description="Path of the file in the checkpoint's folder.")
+    effect: str = Field(description="What follows, as the end of a sentence that begins with the file.")
 
 
 Verdict = Literal["whole", "damaged", "not judged"]
@@ -70,6 +77,9 @@ class Verification(StrictModel):
     )
     not_judged: tuple[UnjudgedFile, ...] = Field(
         description="Files of which nobody can tell whether they are whole; empty where all were judged."
+    )
+    warnings: tuple[DispensableFile, ...] = Field(
+        description="Missing files without which a run goes on, such as random states of Trainer; no damage."
     )
     damage: tuple[DamagedFile, ...] = Field(description="What was found wrong; empty where nothing was.")
     seconds: float = Field(description="Seconds that reading and checking took.")
@@ -104,6 +114,7 @@ def verify_checkpoint(
     judgements += mixed_steps([judgement for judgement in judgements if isinstance(judgement, SavedStep)])
     damage = [judgement for judgement in judgements if isinstance(judgement, Damage)]
     unjudged = [judgement for judgement in judgements if isinstance(judgement, Unjudged)]
+    dispensable = [judgement for judgement in judgements if isinstance(judgement, Dispensable)]
     if not any(is_state(file) for file in openable) and not unjudged:
         unjudged.append(Unjudged(path, "holds no file of a checkpoint that is known"))
     if checksums is not None:
@@ -141,6 +152,7 @@ def verify_checkpoint(
         },
         uncounted_ranks=uncounted_ranks([_name(file, root) for file in files]),
         not_judged=not_judged,
+        warnings=tuple(DispensableFile(file=_name(each.path, root), effect=each.sentence) for each in dispensable),
         damage=tuple(DamagedFile(file=_name(each.path, root), problem=each.sentence) for each in damage),
         seconds=time.monotonic() - started,
     )
@@ -153,15 +165,16 @@ def _name(path: Path, root: Path) -> str:
 _FOLDER = {".": "the folder"}
 """How lines for people name the folder itself, whose path in itself is a dot."""
 MAX_SHOWN = 20
-"""A folder of the wrong step has damage in every file; the first tell as much as all. `--json` has all."""
+"""Files: a folder of the wrong step has damage in each; the first tell as much as all. `--json` has all."""
 
 
 def verification_lines(verification: Verification) -> Iterator[str]:
     """Report a verification in lines: the verdict, damage, what is not judged, what was read and without a checksum."""
     yield f"{verification.path}: {_verdict_text(verification)}"
-    damage = [f"{damage.file} {damage.problem}" for damage in verification.damage]
+    damage = [f"{file} {_problem_text(problems)}" for file, problems in _problems(verification).items()]
     doubts = [f"{_FOLDER.get(file.file, file.file)} {file.reason}" for file in verification.not_judged]
-    for kind, lines in (("damage", damage), ("not judged", doubts)):
+    warnings = [f"{warning.file} {warning.effect}" for warning in verification.warnings]
+    for kind, lines in (("damage", damage), ("not judged", doubts), ("warning", warnings)):
         yield from (f"{kind}: {line}" for line in lines[:MAX_SHOWN])
         if len(lines) > MAX_SHOWN:
             yield f"and {len(lines) - MAX_SHOWN} more; --json lists all."
@@ -188,9 +201,23 @@ def verification_lines(verification: Verification) -> Iterator[str]:
     )
 
 
+def _problems(verification: Verification) -> dict[str, list[str]]:
+    """Group what is wrong by file, as a file that was lost or written over has many tensors."""
+    problems: dict[str, list[str]] = defaultdict(list)
+    for damage in verification.damage:
+        problems[damage.file].append(damage.problem)
+    return problems
+
+
+def _problem_text(problems: list[str]) -> str:
+    """Say the first problem of a file, and how many more there are."""
+    more = f"; and {counted_text(len(problems) - 1, 'more problem')} in it" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
 def _verdict_text(verification: Verification) -> str:
     if verification.damage:
-        return f"DAMAGED, {counted_text(len(verification.damage), 'problem')} found."
+        return f"DAMAGED, {counted_text(len(_problems(verification)), 'file')}."
     if verification.not_judged:
         return f"NOT JUDGED, for {counted_text(len(verification.not_judged), 'reason')}; nothing is found wrong."
     unseen = verification.unseen_bytes

@@ -74,7 +74,7 @@ class CheckpointContents(StrictModel):
     )
     num_parameters: int | None = Field(
         description="Parameters of the weights, of which copies in the files of several ranks count once. "
-        "Null when weights are not stored or cannot be counted."
+        "Null when weights are not stored, cannot be counted, or are in files that are missing."
     )
     disk_bytes: int = Field(description="Bytes that the checkpoint's files take on disk, headers included.")
     tensor_bytes: int = Field(

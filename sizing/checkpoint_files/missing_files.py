@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from sizing.checkpoint_files.folder_layouts import is_settings, state_of_file
 from sizing.checkpoint_files.saving_ranks import MAX_RANKS, SavingRanks
 from sizing.checkpoint_files.steps import step_of
 from sizing.units import counted_text
@@ -27,6 +28,34 @@ class MissingFile(NamedTuple):
 
     name: str
     reason: str
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether Trainer and accelerate resume without it: they log that it is not there, and draw other numbers.
+
+        That is so of random states alone, and of `scaler.pt` and `dl_state_dict.bin`, which nothing here calls for.
+        Without `trainer_state.json`, accelerate's scheduler or its optimizer, loading raises; without `scheduler.pt`,
+        Trainer loads no optimizer either. Source: transformers 5.23, trainer.py, train, _load_rng_state,
+        _load_optimizer_and_scheduler and _load_scaler; accelerate 1.15, checkpointing.py, load_accelerator_state.
+        """
+        return _RANDOM_STATE.fullmatch(PurePosixPath(self.name).name) is not None
+
+
+_NOT_OF_WEIGHTS = re.compile(
+    r"(.*/)?(optim[^/]*/.*|((bf16_|fp16_)?zero_pp_rank_|optim|distrib_optim)[^/]*|[^/]*\.distcp|model\.safetensors)"
+)
+
+
+def may_hold_part_of_weights(name: str) -> bool:
+    """Return whether a missing file may hold some of the weights, by its name, so that those there are not the model.
+
+    `.metadata` of torch DCP and ZeRO 3's files of any rank state the shapes of all weights, and `model.safetensors` is
+    the whole of them.
+
+    >>> [may_hold_part_of_weights(f"{name}.pt") for name in ("mp_rank_01_model_states", "optimizer", "scheduler")]
+    [True, False, False]
+    """
+    return not (_NOT_OF_WEIGHTS.fullmatch(name) or state_of_file(name) or is_settings(name))
 
 
 _OPTIMIZER_SHARD = re.compile(

@@ -36,7 +36,13 @@ from sizing.checkpoint_files.folder_layouts import (
     state_of_file,
     state_of_name,
 )
-from sizing.checkpoint_files.missing_files import MissingFile, fewer_than_beside, missing_files, uncounted_shards
+from sizing.checkpoint_files.missing_files import (
+    MissingFile,
+    fewer_than_beside,
+    may_hold_part_of_weights,
+    missing_files,
+    uncounted_shards,
+)
 from sizing.checkpoint_files.optimizers import optimizer_of
 from sizing.checkpoint_files.parts import is_average, parts_of
 from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
@@ -50,6 +56,7 @@ PACKED = "Weights are stored as integers. One element may hold several parameter
 COPIES = "Weights are in files of {kinds}. If these are copies of one model, inspect one of them alone"
 STRAY = "{count} that no trainer is known to save, {size}, not counted: {name}{more}"
 MISSING = "{name} is missing: {reason}{more}"
+OPTIONAL = "{name} is missing: {reason}{more}. A run goes on without it, with other random numbers"
 UNCOUNTED = "Folder {folder} {reason}: the last may be missing"
 AVERAGE = (
     "A moving average of the weights (EMA) is saved too, {count:,} values in {dtypes}, {size}: to count it without "
@@ -91,7 +98,10 @@ def _summarize(
     disk_bytes = sum(file.num_bytes for file in own)
     stated = {str(each.paths[0].relative_to(root)): each.ranks for each in containers if each.ranks is not None}
     names = [file.name for file in files]
-    missing = missing_files(names, stated) or fewer_than_beside(names, beside)
+    lost = missing_files(names, stated)
+    if all(each.is_optional for each in lost):
+        lost = list({each.name: each for each in (*fewer_than_beside(names, beside), *lost)}.values())
+    missing = [each for each in lost if not each.is_optional]
     uncounted = [] if missing else uncounted_shards(names, stated)
     optimizer = optimizer_of(containers, [t for tensors in parted for part, t in tensors if part == "moments"])
     degrees = degrees_of([file.name for file in own], list(stated.values()))
@@ -114,7 +124,9 @@ def _summarize(
         ),
         degrees=degrees,
         optimizer=optimizer,
-        num_parameters=_count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
+        num_parameters=None
+        if any(may_hold_part_of_weights(each.name) for each in missing)
+        else _count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
         disk_bytes=disk_bytes,
         tensor_bytes=tensor_bytes,
         overhead_bytes=disk_bytes - tensor_bytes if states_dtypes and not absent else None,
@@ -131,7 +143,7 @@ def _summarize(
                 (
                     *(UNCOUNTED.format(folder=printable(each.name), reason=each.reason) for each in uncounted),
                     *(adapters.notes if adapters is not None else ()),
-                    *_list_notes(containers, parted, totals, files, missing=missing, copied=copied),
+                    *_list_notes(containers, parted, totals, files, lost=lost, copied=copied),
                 )
             )
         ),
@@ -261,12 +273,13 @@ def _list_notes(
     totals: tuple[TensorTotal, ...],
     files: tuple[CheckpointFile, ...],
     *,
-    missing: list[MissingFile],
+    lost: list[MissingFile],
     copied: list[Weight],
 ) -> Iterator[str]:
-    if missing:
-        more = f"; and {counted_text(len(missing) - 1, 'more file')}" if len(missing) > 1 else ""
-        yield MISSING.format(name=printable(missing[0].name), reason=missing[0].reason, more=more)
+    for text, is_optional in ((MISSING, False), (OPTIONAL, True)):
+        if missing := [each for each in lost if each.is_optional == is_optional]:
+            more = f"; and {counted_text(len(missing) - 1, 'more file')}" if len(missing) > 1 else ""
+            yield text.format(name=printable(missing[0].name), reason=missing[0].reason, more=more)
     if stray := sorted((file for file in files if not file.holds), key=lambda file: -file.num_bytes):
         more = f" and {len(stray) - 1} more" if len(stray) > 1 else ""
         size = bytes_text(sum(file.num_bytes for file in stray))

@@ -142,7 +142,7 @@ def index_container(
     """
     index = _index(path)
     shards = _shard_names(path, index)
-    absent = tuple(name for name in shards if not (path.parent / name).exists())
+    absent = absent_shards(path)
     if len(absent) == len(shards):
         return _index_alone(path, index, absent)
     if absent:
@@ -151,6 +151,14 @@ def index_container(
     paths = tuple(path.parent / name for name in shards)
     tensors = tuple(_checked_tensors(path, index, shards, read_shard))
     return Container("safetensors", (path, *paths), tensors, is_state_dict=True)
+
+
+def absent_shards(path: Path) -> tuple[str, ...]:
+    """List the shards that an index names and that are not in its folder.
+
+    Raises UnreadableFile if the index is not one.
+    """
+    return tuple(name for name in _shard_names(path, _index(path)) if not (path.parent / name).exists())
 
 
 def _index(path: Path) -> dict[str, Any]:

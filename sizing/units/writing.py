@@ -84,14 +84,16 @@ def min_rate_text(bytes_per_second: float) -> str:
 def min_seconds_text(seconds: float) -> str:
     """Format a min duration, rounded up in the unit in which it is written.
 
-    One that is a number of few digits is written exactly: a whole multiple of a tier's interval must stay one.
+    One of whole milliseconds is written exactly: a whole multiple of a tier's interval must stay one.
 
     >>> min_seconds_text(2290.2345678901), min_seconds_text(60.0), min_seconds_text(10 * 109.3)
     ('38.2 min', '60.00 s', '1093 s')
+    >>> min_seconds_text(67.796894057), min_seconds_text(12 * 7.298)
+    ('67.80 s', '87.576 s')
     """
     rounded = _up_to(seconds, next(step for end, step in _STEPS if seconds < end))
     is_off = not math.isclose(rounded, seconds, rel_tol=_EXACT)
-    is_short = math.isclose(float(short := exact_number_text(seconds)), seconds, rel_tol=_EXACT)
+    is_short = math.isclose(float(short := exact_number_text(round(seconds, 3))), seconds, rel_tol=_EXACT)
     return f"{short} s" if is_off and is_short else seconds_text(rounded)
 
 

@@ -174,6 +174,15 @@ def test_a_given_scenario_is_set_beside_what_was_observed_and_gets_it() -> None:
     assert all(row.model is not None for row in found.comparison)
 
 
+def test_the_share_of_time_for_saves_is_one_of_the_whole_run_in_the_model_too(real_run: Path) -> None:
+    slow = {"model": {"num_parameters": 10**9}, "storage": {"profile": {"write_bytes_per_second": 100}}}
+    found = observe_run(str(real_run), base=slow)
+    (row,) = [row for row in found.comparison if row.figure.startswith("share of time for saves")]
+    seconds = found.checkpoint_bytes / 100
+    assert seconds > 600, "longer than the interval"
+    assert (row.observed, row.model) == (near(20 / 600), near(seconds / (seconds + 580)))
+
+
 def test_saves_of_two_runs_are_refused() -> None:
     files = [replace(file, name=f"{run}/{file.name}") for run in "ab" for file in History(NEMO).files()]
     with pytest.raises(UnreadableFile, match=r"holds the saves of 2 runs \(a to b\): give one of them"):
@@ -326,6 +335,9 @@ def test_an_interrupted_newest_save_is_flagged() -> None:
     found = seen(without)
     assert [save.is_finished for save in found.saves] == [True, True, False]
     assert any("The save of checkpoint-3 is not finished: optimizer.pt is missing" in note for note in found.notes)
+    numbers = [one_file(f"checkpoint-{step}/rng_state.pth", step, size=14_000) for step in (1, 2)]
+    others = [file for file in files if "rng_state" not in file.name]
+    assert all(save.is_finished for save in seen([*others, *numbers]).saves), "a run goes on without it"
     short = [one_file(f"ckpt_{step}.pt", step, size=RANK_BYTES // (1 + (step == 3))) for step in (1, 2, 3)]
     assert [save.is_finished for save in seen(short).saves] == [True, True, False]
     assert any("it has 0.5 x the bytes of those before it" in note for note in seen(short).notes)
@@ -374,3 +386,20 @@ def test_the_model_counts_what_containers_and_small_state_add(tmp_path: Path) ->
     counted = FRAMEWORKS["transformers"].small_files_of(Training(framework="transformers"), "hf-trainer", 1)
     tensors = sum((tmp_path / "checkpoint-10" / name).stat().st_size for name in ("model.safetensors", "optimizer.pt"))
     assert row.model - sum(each.num_bytes for each in counted) == pytest.approx(tensors, rel=0.02)
+
+
+@pytest.mark.parametrize(("stage", "is_exported"), [(1, True), (2, True), (3, False)])
+def test_weights_that_trainer_writes_beside_zero_are_an_export_of_each_save(
+    tmp_path: Path, stage: int, *, is_exported: bool
+) -> None:
+    for step in (10, 20):
+        laid_folders.trainer_with_deepspeed(tmp_path / f"checkpoint-{step}", stage=stage)
+    found = observe_run(str(tmp_path), base=None)
+    assert found.scenario is not None
+    checkpoint = found.scenario["checkpoint"]
+    size = (tmp_path / "checkpoint-10" / "model.safetensors").stat().st_size if is_exported else 0
+    assert checkpoint.get("export") == ({"every": 1, "dtype": "fp32", "keep": 2} if is_exported else None)
+    assert checkpoint["observed_bytes"] == found.checkpoint_bytes - size
+    (_, *_, per_day, kept) = found.comparison
+    assert per_day.model == pytest.approx(per_day.observed, rel=0.05)
+    assert kept.model == pytest.approx(1.5 * found.kept_bytes, rel=0.01), "with one in flight"

@@ -218,6 +218,42 @@ def test_a_data_file_of_dcp_without_its_items_is_not_whole(
     assert said in sentences[0]
 
 
+def test_a_data_file_of_dcp_that_is_cut_short_is_one_problem(dcp_folder: Path) -> None:
+    data = dcp_folder / "__0_0.distcp"
+    data.write_bytes(data.read_bytes()[:10])
+    (problem,) = problems(dcp_folder)
+    assert problem.startswith("__0_0.distcp is cut short; it has 10 bytes, and 3 of 3 items end behind that, up to")
+
+
+@pytest.mark.parametrize("lost", [["00002"], ["00001", "00002"]])
+def test_a_shard_that_an_index_names_is_one_problem_where_it_is_missing(tmp_path: Path, lost: list[str]) -> None:
+    shards = [f"model-{number}-of-00002.safetensors" for number in ("00001", "00002")]
+    for name, shard in zip("ab", shards, strict=True):
+        save_file({name: torch.zeros(4)}, tmp_path / shard)
+    index = {"metadata": {"total_size": 32}, "weight_map": dict(zip("ab", shards, strict=True))}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert not problems(tmp_path)
+    for number in lost:
+        (tmp_path / f"model-{number}-of-00002.safetensors").unlink()
+    assert problems(tmp_path) == [
+        f"model-{number}-of-00002.safetensors is missing: model.safetensors.index.json names it" for number in lost
+    ]
+
+
+def test_a_file_with_many_changed_records_is_one_line(torch_file: Path) -> None:
+    content = bytearray(torch_file.read_bytes())
+    with zipfile.ZipFile(torch_file) as archive:
+        records = [archive.read(record) for record in archive.infolist() if "/data/" in record.filename]
+    for data in records:
+        content[content.index(data)] ^= 1
+    torch_file.write_bytes(content)
+    found = found_in(torch_file.parent)
+    assert len(found.damage) == len(records) > 1
+    first, line, *_ = verification_lines(found)
+    assert first.endswith(": DAMAGED, 1 file.")
+    assert line.endswith(f"; and {len(records) - 1} more problem{'s' if len(records) > 2 else ''} in it")
+
+
 def test_a_data_file_that_no_metadata_names_is_a_doubt(dcp_folder: Path) -> None:
     """As more ranks have left it in the same folder."""
     (dcp_folder / "__1_0.distcp").write_bytes((dcp_folder / "__0_0.distcp").read_bytes())
@@ -347,7 +383,7 @@ def test_at_the_terminal(torch_file: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["damage"][0]["file"] == "rank0.pt"
     done = typed(main, "ckpt-bench", "verify", str(folder), "--write-checksums", str(tmp_path / "other.json"))
     assert done.returncode == 1
-    assert "DAMAGED, 1 problem found" in done.stdout
+    assert "DAMAGED, 1 file." in done.stdout
     assert not (tmp_path / "other.json").exists(), "nobody wants the checksums of a damaged file"
 
 
@@ -432,11 +468,8 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
         ("Trainer", "model.safetensors"),
         ("Trainer", "scheduler.pt"),
         ("Trainer", "trainer_state.json"),
-        ("Trainer", "rng_state_0.pth"),
-        ("Trainer", "rng_state_1.pth"),
         ("accelerate", "model.safetensors"),
         ("accelerate", "optimizer.bin"),
-        ("accelerate", "random_states_0.pkl"),
         *(
             (f"ZeRO-{stage}", f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
             for rank in (0, 1)
@@ -447,7 +480,6 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
             for name in (
                 "model.safetensors",
                 "latest",
-                "rng_state_1.pth",
                 "trainer_state.json",
                 "global_step2/mp_rank_00_model_states.pt",
                 "global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
@@ -455,7 +487,6 @@ def test_what_trainers_save_is_whole(tmp_path: Path, kind: str) -> None:
         ),
         ("Trainer with ZeRO-3", "latest"),
         ("Trainer with ZeRO-3", "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt"),
-        ("Trainer alone with ZeRO-2", "rng_state.pth"),
         ("Trainer alone with ZeRO-2", "model.safetensors"),
         ("ZeRO-1", "mp_rank_00_model_states.pt"),
         ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
@@ -469,12 +500,37 @@ def test_a_file_that_a_trainer_must_have_saved_is_missed(tmp_path: Path, kind: s
     assert [damage.file for damage in found.damage] == [missing]
 
 
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("Trainer", "rng_state_0.pth"),
+        ("Trainer", "rng_state_1.pth"),
+        ("accelerate", "random_states_0.pkl"),
+        ("Trainer with ZeRO-1", "rng_state_1.pth"),
+        ("Trainer alone with ZeRO-2", "rng_state.pth"),
+    ],
+)
+def test_without_a_random_state_a_run_goes_on(tmp_path: Path, kind: str, missing: str) -> None:
+    folder = KINDS[kind](tmp_path)
+    (folder / missing).unlink()
+    found = found_in(folder)
+    assert (found.verdict, found.damage, found.not_judged) == ("whole", (), ())
+    assert [warning.file for warning in found.warnings] == [missing]
+    (line,) = [line for line in verification_lines(found) if line.startswith("warning: ")]
+    assert line.startswith(f"warning: {missing} is missing: ")
+    assert line.endswith("; a run goes on without it, with other random numbers")
+    contents = contents_of(folder)
+    assert (contents.is_whole, contents.missing_files) == (True, ())
+    assert [note for note in contents.notes if note.startswith(f"{missing} is missing") and "goes on" in note]
+
+
 def test_what_other_saves_of_the_run_have_and_this_one_has_not_is_a_doubt(tmp_path: Path) -> None:
     folders = [laid_folders.accelerate(tmp_path / f"checkpoint_{save}", num_ranks=2) for save in range(3)]
+    (folders[1] / "scheduler.bin").unlink()
     (folders[1] / "random_states_1.pkl").unlink()
     found = found_in(folders[1])
-    (doubt,) = found.not_judged
-    assert (found.verdict, doubt.file) == ("not judged", "random_states_1.pkl")
+    (doubt,), (warning,) = found.not_judged, found.warnings
+    assert (found.verdict, doubt.file, warning.file) == ("not judged", "scheduler.bin", "random_states_1.pkl")
     assert "the saves beside it have one (checkpoint_0 and 1 more)" in doubt.reason
     assert found_in(folders[0]).verdict == "whole"
 

@@ -26,6 +26,7 @@ from sizing.storage.calibration.fit_data import (
     MIN_CONFIGURATIONS,
     OPERATIONS,
     FitData,
+    RunMeasurement,
     configuration_text,
     dates_of,
     select_fit_data,
@@ -91,10 +92,20 @@ MIN_RATIO_OF_SIZES = 1.5
 """Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
 does."""
 
-_MISSING = (
-    "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
-    "ckpt-bench scan --nodes 1,2,4,8 --writers 1,2,4,8"
-)
+
+def further_runs(rows: Sequence[RunMeasurement]) -> str:
+    """Name the scan that adds enough configurations to those of the rows, on no more nodes than these had."""
+    configurations = [row.configuration for row in rows] or [(1, 1, 10**9, 1, 0)]
+    num_nodes = max(nodes for nodes, *_ in configurations)
+    ranks_per_node = max(ranks // nodes for nodes, ranks, *_ in configurations)
+    megabytes = max(1, round(max(size for _, _, size, *_ in configurations) / 1e6))
+    nodes = f" --nodes {','.join(map(str, sorted({1, (num_nodes + 1) // 2, num_nodes})))}" if num_nodes > 1 else ""
+    engine = f" --engine {rows[0].measurement.engine}" if rows else ""
+    writers = ",".join(map(str, sorted({1, 2, max(3, ranks_per_node)})))
+    return (
+        "measure several numbers of ranks with two sizes, for example ckpt-bench scan --target DIR"
+        f"{engine}{nodes} --writers {writers} --bytes-per-rank {megabytes}MB,{3 * megabytes}MB"
+    )
 
 
 def calibrate(
@@ -157,7 +168,8 @@ def _too_few(both: Sequence[FitData]) -> InvalidInput:
     reasons = "; ".join(note for data in both for note in data.left_out)
     found = ", ".join(sorted(map(configuration_text, configurations))) or "none"
     rule = f"must have at least {MIN_CONFIGURATIONS} configurations of the same operation and settings, found {found}"
-    return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
+    remedy = further_runs([row for data in both for row in data.rows])
+    return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=remedy)
 
 
 def _one_size(fit: DirectionFit) -> Iterator[str]:
@@ -177,7 +189,7 @@ def _data_warnings(data: FitData) -> Iterator[str]:
     if data.num_configurations < MIN_CONFIGURATIONS:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
-            f"{MIN_CONFIGURATIONS} are required; {_MISSING}"
+            f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
         )
     count = sum(row.measurement.limited_by == "client" for row in data.rows)
     if count:

@@ -66,6 +66,17 @@ def test_unknown_parameters_leave_the_model_to_be_named(tmp_path: Path) -> None:
     assert found.stdout.strip().endswith("ckpt-size --model NAME")
 
 
+def test_a_shard_without_the_others_gives_no_number_of_parameters(tmp_path: Path) -> None:
+    safetensors.torch.save_file({"a.weight": torch.zeros(3)}, tmp_path / "model-00001-of-00002.safetensors")
+    found = ckpt_size("inspect", str(tmp_path))
+    assert "Tensors of the files that are there (safetensors)" in found.stdout
+    assert "counted are those of the files that are there, not of the model: download or copy" in found.stdout
+    assert found.stdout.strip().endswith("ckpt-size --model NAME")
+    flag = ckpt_size("--checkpoint", str(tmp_path))
+    assert (flag.returncode, flag.stdout) == (2, "")
+    assert "lacks files of weights (model-00002-of-00002.safetensors)" in flag.stderr
+
+
 @pytest.fixture
 def trainer_folder(tmp_path: Path) -> Path:
     """Of a Hugging Face Trainer that trains in bf16 alone."""

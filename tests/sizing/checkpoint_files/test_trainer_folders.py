@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from sizing.checkpoint_files import contents_of
 from sizing.checkpoint_files.missing_files import missing_files
@@ -217,7 +218,6 @@ def test_adam_that_has_not_stepped_is_no_sgd(tmp_path: Path) -> None:
         ("Trainer", "model.safetensors"),
         ("ZeRO-1", "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"),
         ("ZeRO-3", "zero_pp_rank_1_mp_rank_00_model_states.pt"),
-        ("accelerate, 2 ranks", "random_states_0.pkl"),
     ],
 )
 def test_a_folder_that_lacks_a_file_gives_no_bytes(tmp_path: Path, kind: str, missing: str) -> None:
@@ -227,6 +227,44 @@ def test_a_folder_that_lacks_a_file_gives_no_bytes(tmp_path: Path, kind: str, mi
     assert contents.missing_files == (missing,)
     assert "--observed-bytes" not in flags_text(contents)
     assert any(f"{missing} is missing" in note for note in contents.notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing", "is_known"),
+    [
+        (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], 1, False),
+        (["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"], 1, False),
+        ([f"mp_rank_0{rank}/model_optim_rng.pt" for rank in range(3)], 1, False),
+        (["model.safetensors", "optimizer-00001-of-00002.bin", "optimizer-00002-of-00002.bin"], 2, True),
+    ],
+)
+def test_where_weights_are_missing_the_number_of_parameters_is_not_known(
+    tmp_path: Path, names: list[str], missing: int, *, is_known: bool
+) -> None:
+    for number, name in enumerate(names):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        weights = {f"layers.{number}.weight": torch.zeros(4, 3)}
+        if name.endswith(".safetensors"):
+            save_file(weights, tmp_path / name)
+        elif name.startswith("optimizer"):
+            torch.save({"state": {number: {"exp_avg": torch.zeros(4, 3)}}}, tmp_path / name)
+        else:
+            torch.save({"model": weights} if "/" in name else weights, tmp_path / name)
+    assert contents_of(tmp_path).num_parameters == sum(12 for name in names if not name.startswith("optimizer"))
+    (tmp_path / names[missing]).unlink()
+    contents = contents_of(tmp_path)
+    assert contents.missing_files == (names[missing],)
+    assert contents.num_parameters == (12 if is_known else None)
+    assert flags_text(contents).startswith(f"ckpt-size {'--parameters 12' if is_known else '--model NAME'}")
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_shard_of_zero_that_is_missing_leaves_the_number_of_parameters_known(tmp_path: Path, stage: int) -> None:
+    folder = laid_folders.deepspeed(tmp_path / "global_step2", stage=stage)
+    count = contents_of(folder).num_parameters
+    assert count
+    (folder / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
+    assert contents_of(folder).num_parameters == count
 
 
 @pytest.mark.parametrize("suffix", ["tar", "jsonl", "log", "12345"])
