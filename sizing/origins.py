@@ -1,4 +1,4 @@
-"""Origins of a report's figures, block by block, and the error bars of the calibrated ones."""
+"""Origins of a report's figures, block by block."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from pydantic import BaseModel
 from sizing.model.catalog import model_named
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, group_by_origin, weakest
-from sizing.run.evaluation import RunReport
 from sizing.run.failure_rates import rate_named
 from sizing.run.failures import Reliability
-from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario
-from sizing.storage import calibration as calibrations  # of which `predict` is loaded when it is first called
+from sizing.storage.calibration import Calibration
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.storage import ResolvedStorage
 from sizing.units import percent_text
-
-Intervals = dict[str, tuple[float, float]]
 
 _COUNTED = Origin(kind="exact", source="counted from model, training state, degrees and format")
 
@@ -70,31 +66,6 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
     return group_by_origin(origins)
 
 
-def prediction_intervals(storage: ResolvedStorage | None, workload: CheckpointWorkload, run: RunReport) -> Intervals:
-    """Return the 90 % intervals of calibrated times and rates, by path in the report; empty without a calibration.
-
-    A rate is bytes over time, so the ends of its interval change places. The calibration has not seen copies from
-    device to host and exchanges between nodes: their times have no interval and are added to both ends.
-    """
-    calibration = storage.calibration if storage else None
-    if calibration is None:
-        return {}
-    intervals: Intervals = {}
-    write, restore = run.write, run.restore
-    writing = calibrations.predict(calibration, [workload.write], direction="write")
-    if writing is not None and write is not None:
-        copy_seconds = write.seconds - float(writing.seconds)
-        low, high = writing.ends_seconds(also=copy_seconds)
-        intervals["write.seconds"] = (low, high)
-        intervals["write.bytes_per_second"] = (workload.written_bytes / high, workload.written_bytes / low)
-    reading = calibrations.predict(calibration, workload.restores[restore.strategy].steps, direction="read")
-    if reading is not None and restore.seconds is not None:
-        intervals["restore.seconds"] = reading.ends_seconds(also=restore.exchange_seconds or 0.0)
-        low, high = reading.ends_seconds()
-        intervals["restore.bytes_per_second"] = (restore.read_bytes / high, restore.read_bytes / low)
-    return intervals
-
-
 _CONTAINERS = Origin(
     kind="published", source="fitted to checkpoints saved by torch 2.13 and DeepSpeed 0.19: framework_checkpoints.json"
 )
@@ -134,7 +105,7 @@ def _origin_of_storage(storage: ResolvedStorage | None, direction: Direction) ->
     return Origin(kind="given", source="storage.profile")
 
 
-def _origin_of_fit(calibration: calibrations.Calibration, direction: Direction) -> Origin:
+def _origin_of_fit(calibration: Calibration, direction: Direction) -> Origin:
     fit = calibration.fit(direction)
     if fit is None:
         return Origin(kind="unknown", source=f"the calibration has no {direction}s")

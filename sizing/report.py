@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
+from sizing.guesses.calibrated import calibrated_intervals
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
@@ -19,7 +20,7 @@ from sizing.layout.size import size_warnings, weights_bytes
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.notebook import report_html
-from sizing.origins import prediction_intervals, provenance_of
+from sizing.origins import provenance_of
 from sizing.provenance import LAYOUT, Assumption, Provenance
 from sizing.run.evaluation import RunInputs, RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.export import export_steps
@@ -137,8 +138,9 @@ class SizingReport(RunReport, LayoutReport):
     )
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
-        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
-        "Empty without a calibration."
+        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit: of "
+        "calibrated times and rates, and of other figures the least and largest value over the ends of these, first "
+        "of writes, then of restores. Empty without a calibration."
     )
     assumptions: list[Assumption] = Field(
         description="Values that the answer uses and that the scenario did not state."
@@ -204,8 +206,8 @@ def answer(
     request = RunRequest(layout.workload, results.inputs)
     assumptions = [*assumed, *_assumptions(results)]
     weighed = weigh_guesses(scenario, layout, results.inputs, run, assumptions, progress=progress)
-    intervals = prediction_intervals(results.storage, layout.workload, run)
-    limits = _job_limits(results, intervals.get("write.seconds"))
+    intervals = calibrated_intervals(results.storage, layout.workload, results.inputs, run)
+    limits = _job_limits(results, intervals.figures.get("write.seconds"))
     checks = with_remedies(run.targets, request, run, given=scenario.targets.model_fields_set)
     together, beyond = values_for_all_targets(request) if request.asks(GOODPUT) else ({}, [])
     return SizingReport(
@@ -216,7 +218,7 @@ def answer(
         offload=results.offload,
         gradient_compression=results.gradient_compression,
         host_memory=results.host_memory,
-        **(dict(run) | {"targets": weighed.add_to(checks)}),
+        **(dict(run) | {"targets": intervals.add_to(weighed.add_to(checks))}),
         schema_version=scenario.schema_version,
         publication=results.publication,
         needed_together=together,
@@ -224,7 +226,7 @@ def answer(
         run_length=_run_length(scenario, run),
         job_limits=limits,
         provenance=provenance_of(scenario, results.storage),
-        prediction_intervals=intervals,
+        prediction_intervals=intervals.figures,
         assumptions=assumptions,
         headline=weighed.headline,
         guesses=weighed.guesses,

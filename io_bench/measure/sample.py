@@ -12,7 +12,7 @@ from io_bench.engines import IoReport
 from io_bench.measure.corruption import gather_corruption
 from io_bench.measure.plan import MeasurementPlan
 from io_bench.measure.rank_roles import RankRole
-from io_bench.measure.steadiness import Pieces, Steadiness, pieces_of, steadiness
+from io_bench.measure.steadiness import DISTURBED_FRACTION, Pieces, Steadiness, pieces_of, steadiness
 from io_bench.measure.stopwatch import OperationSample, RankSample, gather_samples, time_operation
 from io_bench.terminal import StepProgress
 from io_bench.workloads.background_kinds import MIN_ALONE_SECONDS
@@ -66,7 +66,9 @@ def pieces(operation: OperationSample) -> Pieces:
     reports = [rank.report for rank in operation.ranks]
     waited = max((report.phase_seconds.get("fsync", 0.0) for report in reports), default=0.0)
     requests = [report.requests for report in reports] if waited < MAX_FSYNC_FRACTION * operation.seconds else []
-    return pieces_of(requests, total_bytes=sum(operation.rank_bytes), seconds=operation.seconds)
+    cut = pieces_of(requests, total_bytes=sum(operation.rank_bytes), seconds=operation.seconds)
+    without_cpu = max(max(rank.delay_seconds or 0.0, rank.throttled_seconds) for rank in operation.ranks)
+    return replace(cut, is_disturbed=without_cpu > DISTURBED_FRACTION * operation.seconds)
 
 
 def steadiness_of(samples: Sequence[Sample], operation: Operation) -> Steadiness:

@@ -1,7 +1,7 @@
 """Whether storage keeps its rate: changes over the bytes that a run has moved, and the rate after the last of them.
 
 A cache that takes the first bytes of a run at its own rate makes a change; so does one that fills again in every
-repetition. What counts is the rate that goes on.
+repetition. What counts is the rate that goes on. What slows one repetition alone, or only clients, is neither.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ _NUM_DEVIATIONS = 5.0
 noise: the usual three find too much."""
 _MIN_PIECES = 3
 """On either side of a change; one or two are a hang, which is a late repetition and no rate."""
+_MIN_OPERATIONS = 2
+"""On either side of a change that does not come within an operation, and at the rate that goes on: what one operation
+alone has may be its own. A choice."""
+DISTURBED_FRACTION = 0.5
+"""Part of an operation for which a thread had no CPU: from there on its rate is the client's. A choice, as for what
+limits a rate."""
 MIN_STEADY_FRACTION = 0.5
 """Min part of an operation at the rate that goes on. A choice: what is seen for less may change again."""
 DRIFT_FRACTION = 0.10
@@ -44,15 +50,24 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """One write or restore of all ranks, cut into pieces of equal bytes: the seconds of each."""
+    """One write or restore of all ranks, cut into pieces of equal bytes: the seconds of each.
+
+    `is_disturbed` where threads had no CPU for most of it: its rate then says nothing of the storage.
+    """
 
     piece_bytes: float
     seconds: Floats
+    is_disturbed: bool = False
 
     @property
     def rates(self) -> Floats:
         """Bytes per second of each piece."""
         return self.piece_bytes / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes per second of all pieces."""
+        return self.piece_bytes * len(self.seconds) / float(self.seconds.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +117,30 @@ def pieces_of(reports: Sequence[Requests], *, total_bytes: int, seconds: float) 
 
 
 def steadiness(operations: Sequence[Pieces]) -> Steadiness:
-    """Find the changes of the rate and the rate that goes on, over operations in their order, the warm-up first."""
-    rates = np.concatenate([each.rates for each in operations])
-    cuts = [0, *changes_in(np.log(rates)), len(rates)]
-    levels = [float(np.exp(np.median(np.log(rates[start:end])))) for start, end in pairwise(cuts)]
-    reached = np.cumsum(np.concatenate([np.full(len(each.seconds), each.piece_bytes) for each in operations]))
+    """Find the changes of the rate and the rate that goes on, over operations in their order, the warm-up first.
+
+    Disturbed operations have no part in it, unless all are: then nothing tells a change. Where the last rate is that
+    of one operation alone, nobody knows whether it goes on: there are no changes then, and the rate is not steady.
+    """
+    heard = [each for each in operations if not each.is_disturbed] or list(operations)
+    tells = not heard[0].is_disturbed
+    lengths = [len(each.seconds) for each in operations]
+    is_heard = np.repeat([each.is_disturbed is not tells for each in operations], lengths)
+    reached = np.cumsum(np.repeat([each.piece_bytes for each in operations], lengths))[is_heard]
+    rates = np.concatenate([each.rates for each in heard])
+    found = [0, *(changes_in(np.log(rates)) if tells else ()), len(rates)]
+    steps = [after / before for before, after in pairwise(_levels(rates, found))]
+    inner = [cut for cut, ratio in zip(found[1:-1], steps, strict=True) if has_evidence(cut, heard, ratio=ratio)]
+    cuts = [0, *inner, len(rates)]
+    levels = _levels(rates, cuts)
     are_last = [abs(math.log(level / levels[-1])) < math.log(CHANGE_RATIO) for level in levels]
     is_last_level = np.repeat(are_last, np.diff(cuts))
-    sustained = list(_compute_sustained_rates(operations, is_last_level))
+    sustained = list(_compute_sustained_rates(heard, is_last_level))
     kept = [rate for rate in sustained if rate is not None]
+    if inner and len(kept) < _MIN_OPERATIONS:
+        return Steadiness((), statistics.median(each.bytes_per_second for each in heard), is_steady=False, num_steady=0)
     # Half of an operation's bytes went at the last level, the last pieces among them.
-    is_long_enough = float(is_last_level.sum()) >= MIN_STEADY_FRACTION * len(operations[-1].seconds)
+    is_long_enough = float(is_last_level.sum()) >= MIN_STEADY_FRACTION * len(heard[-1].seconds)
     # Means of stretches that follow each other: noise from one piece to the next is no trend.
     times = 1 / rates[is_last_level]
     stretches = [float(part.mean()) for part in np.array_split(times, min(len(times), _NUM_STRETCHES))]
@@ -143,6 +171,32 @@ def changes_in(values: Floats) -> list[int]:
     smooth = np.median(np.stack([around[:-2], values, around[2:]]), axis=0)
     noise = 1.4826 * float(np.median(np.abs(np.diff(values)))) / math.sqrt(2)
     return sorted(_splits(smooth, 0, len(smooth), noise))
+
+
+def _levels(rates: Floats, cuts: Sequence[int]) -> list[float]:
+    """Return the median rate between each two cuts."""
+    return [float(np.exp(np.median(np.log(rates[start:end])))) for start, end in pairwise(cuts)]
+
+
+def has_evidence(cut: int, operations: Sequence[Pieces], *, ratio: float) -> bool:
+    """Whether a change by a ratio, before the piece of that number, is more than how operations differ.
+
+    It comes within an operation, or after two or more of them; where there are two before it, the rates of these
+    differ by less.
+
+    >>> fast, slow = Pieces(1.0, np.full(8, 1.0)), Pieces(1.0, np.full(8, 4.0))
+    >>> has_evidence(8, [fast, slow, slow], ratio=0.25), has_evidence(16, [fast, fast, slow], ratio=0.25)
+    (False, True)
+    >>> has_evidence(24, [slow, fast, slow, fast], ratio=0.5)
+    False
+    """
+    ends = np.cumsum([len(each.seconds) for each in operations])
+    starts = ends - [len(each.seconds) for each in operations]
+    before = [each.bytes_per_second for each, end in zip(operations, ends, strict=True) if end < cut + _MIN_PIECES]
+    is_within = bool(np.any((starts + _MIN_PIECES <= cut) & (cut <= ends - _MIN_PIECES)))
+    if len(before) < _MIN_OPERATIONS:
+        return is_within
+    return abs(math.log(ratio)) > math.log(max(before) / min(before))
 
 
 def has_trend(seconds: Sequence[float]) -> bool:

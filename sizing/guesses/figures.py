@@ -54,8 +54,12 @@ _OF_TIMING: dict[str, Callable[[Timing], Numbers | None]] = {
 
 def figures_of(timing: Timing, workload: CheckpointWorkload, inputs: RunInputs) -> dict[str, Numbers]:
     """Return every known figure by its dotted path in the report, as arrays where the inputs were arrays."""
-    figures: dict[str, Numbers] = _drop_unknown({path: read(timing) for path, read in _OF_TIMING.items()})
-    return figures_without_storage(workload, inputs) | figures
+    return figures_without_storage(workload, inputs) | figures_of_timing(timing)
+
+
+def figures_of_timing(timing: Timing) -> dict[str, Numbers]:
+    """Return the known figures that follow from the times of saves and restores."""
+    return _drop_unknown({path: read(timing) for path, read in _OF_TIMING.items()})
 
 
 def figures_without_storage(workload: CheckpointWorkload, inputs: RunInputs) -> dict[str, Numbers]:

@@ -1,9 +1,13 @@
-"""Guesses that move an answer: the range of each, what the headline becomes over it, and marks beside figures."""
+"""Guesses that move an answer: the range of each, what the headline becomes over it, and marks beside figures.
+
+The intervals of a calibration are marked in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+from sizing.field_paths import value_at
 from sizing.guesses.figures import headline_words
 from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline, InputSwing, Swing
 from sizing.present.figure_names import figure_name, figure_words
@@ -12,7 +16,10 @@ from sizing.report import SizingReport
 from sizing.units import figure_text, percent_text
 
 MARK = "~"
-MARK_MEANING = f"{MARK} moves by more than {percent_text(WIDE_FRACTION)} with what is assumed"
+_MOVES = f"{MARK} moves by more than {percent_text(WIDE_FRACTION)}"
+_ASSUMED = "with what is assumed"
+MARK_MEANING = f"{_MOVES} {_ASSUMED}"
+IN_INTERVALS = "within the 90 % intervals of the calibration"
 _MAX_NAMES = 5
 """Max names of guesses in one line."""
 TITLE = "These guesses move your answer"
@@ -75,58 +82,84 @@ def as_it_is(value: float) -> float:
 
 
 def marked(report: SizingReport, figure: str, meaning: str, *, shown: Shown = as_it_is) -> str:
-    """Add to the meaning of a figure that rests on a guess with a wide swing its range, and the guess by name."""
+    """Add to the meaning of a figure its range, and the calibration or the guess by name that moves it widely."""
     wide = _wide_guesses(report, figure)
-    if not wide:
+    reasons = ["calibration: 90 % interval"] if moves_in_interval(report, figure) else []
+    if wide:
+        guess, more = wide[0], f", and {len(wide) - 1} more" if len(wide) > 1 else ""
+        value = range_text(guess) if _is_number(guess.low) else _text(guess, guess.assumed)
+        reasons.append(f"guess: {figure_words(guess.field)} {value}{more}")
+    if not reasons:
         return meaning
-    guess, more = wide[0], f", and {len(wide) - 1} more" if len(wide) > 1 else ""
-    value = range_text(guess) if _is_number(guess.low) else _text(guess, guess.assumed)
-    meaning = _put_range_before(report, figure, meaning, shown)
-    return f"{meaning} (guess: {figure_words(guess.field)} {value}{more})".strip()
+    return f"{_put_range_before(report, figure, meaning, shown)} ({'; '.join(reasons)})".strip()
 
 
 def roughly(report: SizingReport, row: Row, *figures: str, shown: Shown = as_it_is) -> Row:
-    """Mark the figure of a row of the first screen, and add its range, where it rests on a guess with a wide swing.
+    """Mark the figure of a row of the first screen, and add its range, where a guess or a calibration moves it widely.
 
     `figures` are the paths in the report of what the row shows, of the first of them as `shown` says. What the mark
     means is said once, by `mark_meaning`.
     """
-    if not any(_wide_guesses(report, figure) for figure in figures):
+    if not any(_wide_guesses(report, figure) or moves_in_interval(report, figure) for figure in figures):
         return row
     meaning = _put_range_before(report, figures[0], row.meaning, shown)
     return row._replace(figure=f"{MARK}{row.figure}", meaning=meaning)
 
 
 def with_range(report: SizingReport, figure: str, text: str) -> str:
-    """Add its range to a figure within a sentence, where the figure rests on a guess with a wide swing."""
+    """Add its range to a figure within a sentence, where a guess or a calibration moves it widely."""
     figure_range = guessed_range_text(report, figure)
     return f"{text} ({figure_range})" if figure_range else text
 
 
 def guessed_range_text(report: SizingReport, figure: str, *, shown: Shown = as_it_is) -> str:
-    """Write what a figure becomes with one guess at another value; empty where no guess moves it widely."""
-    if shown is None or figure not in report.guessed_ranges:
+    """Write what a figure becomes with one guess at another value, or within the interval of a calibration.
+
+    Empty where neither moves it widely.
+    """
+    ends: list[float | None] = [*report.guessed_ranges.get(figure, ())]
+    if moves_in_interval(report, figure):
+        ends += report.prediction_intervals[figure]
+    if shown is None or not ends:
         return ""
-    least, most = report.guessed_ranges[figure]
-    if most is None:
-        return f"{figure_text(figure, shown(least))} or more, up to where no rate is enough"
-    low, high = (figure_text(figure, end) for end in sorted(map(shown, (least, most))))
+    numbers = [shown(end) for end in ends if end is not None]
+    if len(numbers) < len(ends):
+        return f"{figure_text(figure, min(numbers))} or more, up to where no rate is enough"
+    return span_text(figure_text(figure, min(numbers)), figure_text(figure, max(numbers)))
+
+
+def span_text(low: str, high: str) -> str:
+    """Write both ends of a range, their unit once where it is the same; empty where the ends look alike.
+
+    >>> span_text("4.05 %", "15.8 %"), span_text("324.2 ms", "2.74 h"), span_text("5 %", "5 %")
+    ('4.05 to 15.8 %', '324.2 ms to 2.74 h', '')
+    """
     number, _, unit = low.partition(" ")
     return "" if low == high else f"{number if high.endswith(f' {unit}') else low} to {high}"
+
+
+def moves_in_interval(report: SizingReport, figure: str) -> bool:
+    """Whether an end of the interval that a calibration leaves to a figure differs from it by more than a tenth."""
+    own, interval = value_at(report, figure), report.prediction_intervals.get(figure)
+    if own is None or interval is None:
+        return False
+    return max(abs(end - own) for end in interval) > WIDE_FRACTION * abs(own)
 
 
 def _put_range_before(report: SizingReport, figure: str, meaning: str, shown: Shown) -> str:
     return "; ".join(filter(None, (guessed_range_text(report, figure, shown=shown), meaning)))
 
 
-def mark_meaning(report: SizingReport, rows: Iterable[Row], figures: Container[str]) -> str:
-    """Say what the mark of some rows means, and which guesses move their `figures`; empty where no row has it."""
+def mark_meaning(report: SizingReport, rows: Iterable[Row], figures: Collection[str]) -> str:
+    """Say what the mark of some rows means, and what moves their `figures`; empty where no row has it."""
     if not any(MARK in row.figure for row in rows):
         return ""
     names = [figure_words(guess.field) for guess in report.guesses if any(path in figures for path in guess.moves)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    named = ", ".join(names[:_MAX_NAMES])
-    return f"{MARK_MEANING}: {named}{more}"
+    guesses = f"{_ASSUMED}: {', '.join(names[:_MAX_NAMES])}{more}"
+    if not any(moves_in_interval(report, figure) for figure in figures):
+        return f"{_MOVES} {guesses}"
+    return f"{_MOVES} {IN_INTERVALS}" + (f", or {guesses}" if names else "")
 
 
 def _wide_guesses(report: SizingReport, figure: str) -> list[Guess]:

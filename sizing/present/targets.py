@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from sizing.guesses.figures import LOST
 from sizing.present.figure_names import figure_words
+from sizing.present.guesses import IN_INTERVALS, moves_in_interval, span_text
 from sizing.present.rows import CALIBRATION, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, Row
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
@@ -45,6 +47,14 @@ LARGE_LOSS_FRACTION = 0.1
 """Part of a run whose loss is large: published runs of large models kept 90 % or more (Llama 3, arXiv 2407.21783,
 section 3.3.4)."""
 _WITHOUT_RESTORE = f" without the time of a restore: give {READ_RATE} or {CALIBRATION}"
+_UNDECIDED = "undecided"
+_JUDGEMENTS: tuple[tuple[str, bool | str | None], ...] = (
+    ("misses", False),
+    ("cannot be decided from these measurements", _UNDECIDED),
+    ("meets", True),
+    ("not known", None),
+)
+"""What a verdict says of targets, in its order."""
 _MOST = 0.5
 _MAX_IFS = 3
 """Max conditions in a verdict; the rows of the targets have all of them."""
@@ -61,9 +71,11 @@ def verdict(report: SizingReport) -> str:
         failures = f" and {MTBF}" if report.interval.mtbf_seconds is None else ""
         sentence = f"A checkpoint has {size}. For times and losses give {WRITE_RATE}, {READ_RATE}{failures}."
         return sentence + _ask_for_gpus(report)
-    sentence = verdict_on(
-        report.targets, lost=lost_by(report.shares, report.interval), defaults=_default_targets(report)
-    )
+    lost = lost_by(report.shares, report.interval)
+    if lost is not None and moves_in_interval(report, LOST):
+        ends = map(percent_text, report.prediction_intervals[LOST])
+        lost = lost._replace(ends=f"{span_text(*ends)} {IN_INTERVALS}")
+    sentence = verdict_on(report.targets, lost=lost, defaults=_default_targets(report))
     return with_refusal(report.training.cannot_run, sentence + _ask_for_gpus(report))
 
 
@@ -102,6 +114,8 @@ class Lost(NamedTuple):
     mostly: str | None
     bound: str = ""
     """Words before the figure where it leaves out the restore."""
+    ends: str = ""
+    """What the loss may be within the intervals of a calibration, where that is much more or less."""
 
 
 def lost_by(shares: Shares, interval: Interval) -> Lost | None:
@@ -123,7 +137,10 @@ def verdict_on(checks: Sequence[TargetCheck], *, lost: Lost | None, defaults: Co
     if lost is None:
         return f"{on_targets}."
     loses = f"the run loses {lost.bound}{percent_text(lost.fraction)} of its time"
-    loses += f", most of it {lost.mostly}" if lost.mostly and lost.fraction > LARGE_LOSS_FRACTION else ""
+    if lost.ends:
+        loses += f", {lost.ends}"
+    elif lost.mostly and lost.fraction > LARGE_LOSS_FRACTION:
+        loses += f", most of it {lost.mostly}"
     if not hides_loss(checks, lost):
         return f"{on_targets}; {loses}."
     if lost.fraction > _MOST:
@@ -132,17 +149,17 @@ def verdict_on(checks: Sequence[TargetCheck], *, lost: Lost | None, defaults: Co
 
 
 def _judge_targets(checks: Sequence[TargetCheck], defaults: Collection[str]) -> str:
-    """Name the targets that are missed, met and not known, with the figures of each, and the guesses they rest on."""
+    """Name the targets that are missed, not decided, met and not known, with figures, and the guesses they rest on."""
     sentences = []
-    for verb, met in (("misses", False), ("meets", True), ("not known", None)):
-        group = [check for check in checks if check.met is met]
+    for verb, met in _JUDGEMENTS:
+        group = [check for check in checks if (check.met if check.is_decided else _UNDECIDED) == met]
         if not group:
             continue
         all_targets = "the target" if len(checks) == 1 else f"all {len(checks)} targets"
         targets = all_targets if len(group) == len(checks) else f"{len(group)} of {len(checks)} targets"
-        sentence = verb if met is None else f"{verb} {targets}"
+        sentence = f"{verb} {targets}" if isinstance(met, bool) else verb
         sentence += f": {', '.join(_figure_and_target(check, defaults) for check in group)}"
-        ifs = other_conditions(group)
+        ifs = [] if met == _UNDECIDED else other_conditions(group)
         if len(ifs) > _MAX_IFS:
             num_others = len(ifs) - _MAX_IFS
             others = f"{counted_text(num_others, 'other guess')} {'is' if num_others == 1 else 'are'} off"
@@ -178,20 +195,24 @@ def other_conditions(checks: Iterable[TargetCheck]) -> list[str]:
 
 
 def has_missed(checks: Sequence[TargetCheck]) -> bool:
-    """Whether a target is missed."""
-    return any(check.met is False for check in checks)
+    """Whether a target is missed, as far as the measurements of the storage decide it."""
+    return any(check.met is False and check.is_decided for check in checks)
 
 
 def hides_loss(checks: Sequence[TargetCheck], lost: Lost | None) -> bool:
     """Whether targets are met beside a large loss of time that none of them speaks of."""
     speaks = any(check.target == _GOODPUT and check.met is not None for check in checks)
     is_large = lost is not None and lost.fraction > LARGE_LOSS_FRACTION
-    return is_large and not speaks and not has_missed(checks) and any(check.met for check in checks)
+    return (
+        is_large and not speaks and not has_missed(checks) and any(check.met and check.is_decided for check in checks)
+    )
 
 
 def is_weak(checks: Sequence[TargetCheck], lost: Lost | None) -> bool:
-    """Whether a target is not known or rests on a guess, or a large loss stands beside those that are met."""
-    return hides_loss(checks, lost) or not all(check.met and not check.missed_with for check in checks)
+    """Whether a target is not known, not decided or rests on a guess, or a large loss stands beside those met."""
+    return hides_loss(checks, lost) or not all(
+        check.met and check.is_decided and not check.missed_with for check in checks
+    )
 
 
 def remedies(report: SizingReport) -> list[str]:
@@ -201,7 +222,7 @@ def remedies(report: SizingReport) -> list[str]:
     return could_run + [
         f"{_NAMES[check.target].capitalize()}: {check.remedy}"
         for check in report.targets
-        if check.remedy and check.target in shown
+        if check.remedy and check.target in shown and check.is_decided
     ]
 
 
@@ -223,6 +244,7 @@ def target_rows(checks: Sequence[TargetCheck]) -> list[Row]:
 
 def _target_row(check: TargetCheck) -> Row:
     judgement = {True: "met", False: "MISSED", None: "not known"}[check.met]
+    judgement = judgement if check.is_decided else f"not decided by the calibration, {_interval_text(check)}"
     remedy = f"; {check.remedy}" if check.remedy else ""
     if ifs := other_conditions([check]):
         remedy += f"; {'missed' if check.met else 'met'} if {', or '.join(ifs)}"
@@ -237,6 +259,7 @@ def _figure_and_target(check: TargetCheck, defaults: Collection[str]) -> str:
     if check.found is not None:
         takes_longer = check.target == _OVERHEAD and check.found > 1  # than the interval between saves
         text += f"{': saves take' if takes_longer else ''} {_figure(check, check.found)}"
+        text += "" if check.is_decided else f", {_interval_text(check)}"
     default = ", the default" if check.target in defaults else ""
     return f"{text} ({_limit(check)}{default})"
 
@@ -252,6 +275,11 @@ def _is_bound(check: TargetCheck) -> bool:
 
 def _figure(check: TargetCheck, value: float) -> str:
     return f"{'at most ' if _is_bound(check) else ''}{_text(check, value)}"
+
+
+def _interval_text(check: TargetCheck) -> str:
+    low, high = (_text(check, end) for end in check.found_interval or ())
+    return span_text(low, high)
 
 
 def _text(check: TargetCheck, value: float) -> str:

@@ -55,6 +55,12 @@ class TargetCheck(Figures):
     remedy: str | None = Field(
         None, description="What would meet the target, or why no storage does. Null when it is not missed."
     )
+    found_interval: tuple[float, float] | None = Field(
+        None,
+        description="Least and largest value of the figure within the intervals of the calibration, which hold nine of "
+        "ten measurements, in the same unit. Where only one of them is within the target, the measurements do not "
+        "decide it. Null without a calibration, and where it does not move the figure.",
+    )
     met_at_range_ends: bool | None = Field(
         None,
         description="Whether the target is also met at both ends of the range of each guess, and with each "
@@ -70,6 +76,14 @@ class TargetCheck(Figures):
         description="Values of guesses with each of which a target is met that is missed as it stands, by dotted path "
         "in the scenario. Empty when there are none.",
     )
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the target is judged alike at both ends of the interval of its figure, where there is one."""
+        if self.met is None or self.found_interval is None:
+            return True
+        low, high = (_is_within(self.target, wanted=self.wanted, found=end) for end in self.found_interval)
+        return bool(low == high)
 
 
 def check_targets(

@@ -313,7 +313,12 @@ class Measurement(StrictModel):
 
     @property
     def fall(self) -> RateChange | None:
-        """Where the rate first fell to the one that goes on, as where a cache is full; None where it never did."""
+        """Where writes first fell to the rate that goes on, as where a cache is full; None where they never did.
+
+        Restores fill no cache that takes writes at its own rate.
+        """
+        if self.operation != "write":
+            return None
         low, high = (factor * (self.sustained_bytes_per_second or 0.0) for factor in (1 / CHANGE_RATIO, CHANGE_RATIO))
         falls = (each for each in self.rate_changes or [] if each.after_bytes_per_second < each.before_bytes_per_second)
         return next((each for each in falls if low < each.after_bytes_per_second < high), None)

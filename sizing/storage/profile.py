@@ -11,6 +11,7 @@ from sizing.errors import InvalidInput, broken_rule
 from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import StrictModel
+from sizing.units import rate_text
 
 if TYPE_CHECKING:
     from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
@@ -142,6 +143,11 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
     warnings = list(result.warnings)
     if any(m.operation == "restore" and not m.is_of_storage for m in result.measurements):
         warnings.append("the restore may have read from the page cache, so it gives no read rate")
+    if write.headline_bytes_per_second < write.bytes_per_second:
+        warnings.append(
+            f"the write bandwidth is the {rate_text(write.headline_bytes_per_second)} that went on after the rate "
+            f"fell, not the median of the repetitions, {rate_text(write.bytes_per_second)}"
+        )
     measured = MeasuredOn(
         run_id=result.run_id,
         engine=write.engine,

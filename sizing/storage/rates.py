@@ -272,6 +272,21 @@ class Rates(NamedTuple):
         buffered = self.writer_buffered_bytes_per_second
         return self.writer_bytes_per_second if buffered is None else buffered
 
+    def slowed(self, factor: Numbers) -> Rates:
+        """The rates of a storage that takes `factor` times as long for everything.
+
+        Copies from device to host are the node's own, and stay. Source: definition; each term of `storage.terms` is
+        bytes over a rate, or a time.
+
+        >>> Rates(node_bytes_per_second=8e9, fixed_seconds=2.0).slowed(4.0).document("write")
+        {'node_write_bytes_per_second': 2000000000.0, 'fixed_write_seconds': 8.0}
+        """
+        own = {name: value for name, value in self._asdict().items() if value is not None}
+        own.pop("device_to_host_bytes_per_second", None)
+        slower = {name: value / factor for name, value in own.items() if name.endswith("_per_second")}
+        longer = {name: value * factor for name, value in own.items() if "_seconds" in name}
+        return self._replace(**slower, **longer)
+
     @classmethod
     def of_document(cls, fields: Mapping[str, Any], direction: Direction) -> Rates:
         """The rates of a direction among the fields of a StorageProfile; what is not there is None.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from io_bench.measure.sample import pieces
 from io_bench.measure.steadiness import Pieces, Steadiness, pieces_of, steadiness
+from io_bench.measure.stopwatch import OperationSample, RankSample
 from io_bench.target.request_log import Requests
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.io_bench.conftest import REPOSITORY
@@ -84,6 +86,61 @@ def test_one_hang_is_no_change() -> None:
     steady = steadiness(rows)
     assert steady.changes == ()
     assert steady.sustained_bytes_per_second == pytest.approx(1.0 * GB, rel=0.03)
+
+
+def at_rates(*rates: float, disturbed: tuple[int, ...] = ()) -> Steadiness:
+    """What is found in operations that each have a rate of their own, the warm-up first."""
+    draws, size = np.random.default_rng(2), SIZE / NUM_PIECES
+    return steadiness(
+        [
+            Pieces(size, size / rate * np.exp(0.05 * draws.standard_normal(NUM_PIECES)), number in disturbed)
+            for number, rate in enumerate(rates)
+        ]
+    )
+
+
+def test_one_slow_repetition_at_the_end_is_no_rate_that_goes_on() -> None:
+    steady = at_rates(*[1.0 * GB] * 5, 0.3 * GB)
+    assert (steady.changes, steady.is_steady, steady.num_steady) == ((), False, 0)
+    assert steady.sustained_bytes_per_second == pytest.approx(1.0 * GB, rel=0.03)
+
+
+def test_repetitions_that_differ_from_each_other_show_no_change() -> None:
+    """Five restores of 128 MB on a node of two busy CPUs, the warm-up first."""
+    steady = at_rates(76 * MB, 86 * MB, 182 * MB, 274 * MB, 47 * MB)
+    assert (steady.changes, steady.is_steady) == ((), False)
+    assert steady.sustained_bytes_per_second == pytest.approx(86 * MB, rel=0.03)
+    wild = at_rates(76 * MB, 86 * MB, 182 * MB, 274 * MB, 90 * MB, 88 * MB)
+    assert not [each for each in wild.changes if each.after_bytes_per_second < each.before_bytes_per_second]
+
+
+def test_what_slows_two_repetitions_at_the_end_goes_on() -> None:
+    steady = at_rates(*[1.0 * GB] * 4, *[0.3 * GB] * 2)
+    (change,) = steady.changes
+    assert change.after_bytes == pytest.approx(4 * SIZE)
+    assert (steady.is_steady, steady.num_steady) == (True, 2)
+    assert steady.sustained_bytes_per_second == pytest.approx(0.3 * GB, rel=0.03)
+
+
+def test_operations_whose_threads_had_no_cpu_say_nothing_of_a_change() -> None:
+    steady = at_rates(*[1.0 * GB] * 4, *[0.3 * GB] * 2, disturbed=(4, 5))
+    assert (steady.changes, steady.is_steady) == ((), True)
+    assert steady.sustained_bytes_per_second == pytest.approx(1.0 * GB, rel=0.03)
+    fallen = at_rates(0.1 * GB, *[1.0 * GB] * 2, *[0.3 * GB] * 2, disturbed=(0,))
+    (change,) = fallen.changes
+    assert change.after_bytes == pytest.approx(3 * SIZE), "what a disturbed operation moved counts"
+    assert at_rates(*[1.0 * GB] * 3, *[0.3 * GB] * 3, disturbed=tuple(range(6))).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("delay_seconds", "throttled_seconds", "is_disturbed"),
+    [(None, 0.0, False), (4.9, 0.0, False), (5.1, 0.0, True), (0.0, 5.1, True)],
+)
+def test_an_operation_is_disturbed_where_a_rank_had_no_cpu_for_most_of_it(
+    delay_seconds: float | None, throttled_seconds: float, is_disturbed: bool
+) -> None:
+    slow = RankSample(10.0, delay_seconds=delay_seconds, throttled_seconds=throttled_seconds, num_bytes=MB)
+    assert pieces(OperationSample((RankSample(9.0, num_bytes=MB), slow))).is_disturbed is is_disturbed
 
 
 def test_the_rates_of_ranks_add_up_while_all_of_them_move_data() -> None:

@@ -150,8 +150,9 @@ def test_readers_are_told_the_runs_in_a_few_words(calibrated: SizingReport) -> N
 
 
 def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport) -> None:
+    of_times = {"write.seconds", "write.bytes_per_second", "restore.seconds", "restore.bytes_per_second"}
     assert set(calibrated.prediction_intervals) == {
-        "write.seconds", "write.bytes_per_second", "restore.seconds", "restore.bytes_per_second"
+        *of_times, "write.stall_seconds", "restore.time_to_first_step_seconds", "overhead.fraction"
     }  # fmt: skip
     for path, (low, high) in calibrated.prediction_intervals.items():
         block, figure = path.split(".")

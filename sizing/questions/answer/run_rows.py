@@ -129,7 +129,8 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
     if overhead.fraction is None:
         yield Row("overhead", UNKNOWN, f"one checkpoint every {every}")
     else:
-        verdict = "meets" if overhead.meets_target else "MISSES"
+        is_decided = all(check.is_decided for check in report.targets if check.target == "max_overhead_fraction")
+        verdict = ("meets" if overhead.meets_target else "MISSES") if is_decided else "not decided by the calibration:"
         target = percent_text(overhead.max_overhead_fraction)
         yield Row(
             "overhead",

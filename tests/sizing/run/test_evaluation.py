@@ -45,7 +45,16 @@ OTHERS = {
 }
 FIELDS = {f"storage.profile.{name}": bounds for name, bounds in PROFILE.items()} | OTHERS
 NUM_ROWS = 3
-ONLY_OF_ONE_ANSWER = {"limits", "parts", "strategies", "remedy", "met_at_range_ends", "missed_with", "met_with"}
+ONLY_OF_ONE_ANSWER = {
+    "limits",
+    "parts",
+    "strategies",
+    "remedy",
+    "found_interval",
+    "met_at_range_ends",
+    "missed_with",
+    "met_with",
+}
 BASES: dict[str, tuple[dict[str, Any], dict[str, tuple[float, float]]]] = {
     "synchronous": (REFERENCE_SCENARIO, {"reliability.restart_seconds": (0, 3600)}),
     "asynchronous": (ASYNC, {"reliability.relaunch_seconds": (0, 3600)}),

@@ -42,6 +42,36 @@ def result(*measurements: Any, **changed: Any) -> BenchmarkResult:
     return BenchmarkResult.model_validate(document | changed)
 
 
+FALLEN = {
+    "rate_changes": [{"after_bytes": 5 * 10**9, "before_bytes_per_second": 1e9, "after_bytes_per_second": 0.2e9}],
+    "sustained_bytes_per_second": 0.21e9,
+}
+"""A rate that fell in the middle of the run, and the one that went on."""
+
+
+def test_writes_that_fell_to_the_rate_that_goes_on_give_it_to_the_profile_which_says_so() -> None:
+    profile = profile_of(result(measurement(**FALLEN)))
+    assert profile.write.file_system_bytes_per_second == 0.21e9
+    assert profile.measured is not None
+    (warning,) = profile.measured.warnings
+    assert warning == (
+        "the write bandwidth is the 210.0 MB/s that went on after the rate fell, not the median of the repetitions, "
+        "1.000 GB/s"
+    )
+    report = answer({"model": {"preset": "gpt2"}, "storage": {"profile": profile.model_dump(mode="json")}})
+    assert any("210.0 MB/s that went on" in told for told in report.warnings)
+
+
+def test_a_restore_fills_no_cache_so_its_rate_is_that_of_the_median() -> None:
+    fallen = Measurement.model_validate(measurement("restore", **FALLEN))
+    assert fallen.fall is None
+    assert fallen.headline_bytes_per_second == 1e9
+    profile = profile_of(result(measurement(), measurement("restore", **FALLEN)))
+    assert profile.read.file_system_bytes_per_second == 1e9
+    assert profile.measured is not None
+    assert profile.measured.warnings == ()
+
+
 def test_the_rate_is_the_total_over_the_median_time() -> None:
     assert Measurement.model_validate(measurement()).bytes_per_second == 1e9
 
