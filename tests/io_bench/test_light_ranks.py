@@ -48,9 +48,10 @@ def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("num_few", [5, pytest.param(16, marks=pytest.mark.long)])
 def test_what_passes_rank_0_grows_with_the_ranks_and_no_faster_and_all_start_together(num_few: int) -> None:
     few, many = passage(world(num_few)), passage(world(4 * num_few, clocks_apart_seconds=1.0))
-    for repetition_bytes in many.repetition_bytes:
-        assert 0 < repetition_bytes < 4 * num_few * MAX_BYTES_PER_RANK
-        assert repetition_bytes < 4 * max(few.repetition_bytes)
+    # Whoever waits long asks again each second, and clocks are asked in the background: a busy machine adds bytes to
+    # some repetition, and takes none away.
+    assert 0 < min(many.repetition_bytes) < 4 * num_few * MAX_BYTES_PER_RANK
+    assert min(many.repetition_bytes) < 4 * min(few.repetition_bytes)
     # Clocks are a second apart: whoever started by his own would be that early. How late one wakes up is the machine's.
     assert min(many.late_seconds) >= 0
     for rank, notes in many.notes.items():
