@@ -46,9 +46,9 @@ from sizing.questions.decide.settings import (
     list_alternatives,
     list_free_settings,
 )
-from sizing.questions.decide.upgrades import find_needs, trace_bandwidth_cost, value_additions
+from sizing.questions.decide.upgrades import find_needed_rates, find_needs, trace_bandwidth_cost, value_additions
 from sizing.report import answer, find_layout
-from sizing.run.request import READ_RATE, WRITE_RATE
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE
 from sizing.run.retention import Held, held_over_time
 from sizing.sized_layout import size_layout
 from sizing.storage.storage import resolve_storage
@@ -367,8 +367,10 @@ def _report_workload(
     changes: list[Change],
     unanswered: list[Unanswered],
 ) -> WorkloadDecision:
-    held = Held([], None)
+    held, rates, interval = Held([], None), {}, None
     if proposed:
+        rates = find_needed_rates(proposed.run, is_free=request.chooses_interval)
+        interval = rates.get(INTERVAL, proposed.scenario.checkpoint.interval_seconds) if rates else None
         retention, answered = proposed.scenario.retention, proposed.report
         held = held_over_time(
             answered.capacity,
@@ -381,7 +383,8 @@ def _report_workload(
         name=workload.name,
         as_asked=_report_outcome(as_asked, changes, "before"),
         proposed=_report_outcome(proposed, changes, "after"),
-        needs=list(find_needs(request, offer, proposed)) if proposed else [],
+        needs=list(find_needs(offer, proposed, rates)) if proposed else [],
+        needs_interval_seconds=interval,
         capacity_over_time=held.over_time,
         capacity_full_seconds=held.full_seconds,
         changes=changes,

@@ -194,15 +194,16 @@ class Unanswered(StrictModel):
 
 
 class Need(StrictModel):
-    """What a workload needs of one figure of an offer to meet all targets that storage decides."""
+    """What a workload needs of one figure of an offer, together with its other needs, to meet all targets."""
 
     field: str = Field(description="Dotted path of the figure: a rate of storage.profile, or capacity_bytes.")
     offered: float | None = Field(
         description="What the offer has, less what others take of it. Null where it does not say."
     )
     needed: float = Field(
-        description="Min that meets all targets with the settings proposed, the interval chosen anew where it may be "
-        "and the other rate ample; of capacity what is kept."
+        description="Min that meets all targets together with the workload's other needs, with the settings proposed "
+        "and needs_interval_seconds, while every asynchronous save drains before the next one starts; of capacity what "
+        "is kept."
     )
 
 
@@ -215,7 +216,13 @@ class WorkloadDecision(StrictModel):
         description="With the settings that miss fewest targets and cost least. Null where no settings have an answer."
     )
     needs: list[Need] = Field(
-        description="Rates and capacity that the targets need, beside those offered. Empty where there is no answer."
+        description="Rates that together meet the targets, and the capacity, beside those offered. Only the capacity "
+        "where no rates are enough or any are; empty where there is no answer."
+    )
+    needs_interval_seconds: float | None = Field(
+        None,
+        description="Interval that goes with needs, in seconds: the proposed one or, where no rates are enough at it "
+        "and it may be chosen, the best one for them. Null where needs have no rate.",
     )
     capacity_over_time: list[CapacityAt] = Field(
         description="What the storage must hold as the workload trains, with the settings proposed. "

@@ -25,6 +25,7 @@ from sizing.units import (
     change_text,
     counted_text,
     decimal_bytes_text,
+    exact_number_text,
     figure_text,
     percent_text,
     period_text,
@@ -33,11 +34,6 @@ from sizing.units import (
 )
 
 _NOTHING = "-"
-_NEEDS = {
-    WRITE_RATE: "write bandwidth",
-    READ_RATE: "read bandwidth",
-    "capacity_bytes": "capacity",
-}
 _UNKNOWN_RANGE = "as measured"
 _GPU_HOUR = "per_lost_gpu_hour"
 _PRICES = "prices."
@@ -299,15 +295,21 @@ def _list_workloads(report: DecisionReport) -> Iterator[tuple[OfferDecision, Wor
 
 
 def _tabulate_needs(report: DecisionReport) -> Grid:
+    """Tabulate what meets all targets together: of nodes and of writers too, where the offer has such rates."""
+    fields = dict.fromkeys((WRITE_RATE, READ_RATE))
+    fields |= dict.fromkeys(need.field for _, workload in _list_workloads(report) for need in workload.needs)
     rows: list[tuple[str, ...]] = []
     for offer, workload in _list_workloads(report):
-        cells = dict.fromkeys(_NEEDS, _NOTHING)
+        cells = dict.fromkeys(fields, _NOTHING)
         for need in workload.needs:
             offered = UNKNOWN if need.offered is None else figure_text(need.field, need.offered)
-            cells[need.field] = f"{figure_text(need.field, need.needed)} of {offered}"
+            cells[need.field] = f"{figure_text(f'required.{need.field}', need.needed)} of {offered}"
         if workload.needs:
-            rows.append((offer.name, workload.name, *cells.values()))
-    return Grid("Needed, and offered", ("offer", "workload", *_NEEDS.values()), tuple(rows), leads=True)
+            interval = workload.needs_interval_seconds
+            every = _NOTHING if interval is None else f"{exact_number_text(interval)} s ({seconds_text(interval)})"
+            rows.append((offer.name, workload.name, *cells.values(), every))
+    columns = ("offer", "workload", *map(figure_words, fields), "interval")
+    return Grid("Needed together with the proposed settings, and offered", columns, tuple(rows), leads=True)
 
 
 def _tabulate_changes(report: DecisionReport) -> Grid:
