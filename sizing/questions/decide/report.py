@@ -326,6 +326,11 @@ class GrownOffer(StrictModel):
     name: str = Field(description="Storage system that is offered.")
     verdict: Verdict = Field(description="Whether it meets every target at this size, and holds what is kept.")
     total: float | None = Field(description="Cost over the horizon at this size. Null when a part of it is unknown.")
+    missed: list[str] = Field(
+        default_factory=list,
+        description="Targets that some workload misses at this size, by their fields, and capacity_bytes where the "
+        "offer does not hold what is kept.",
+    )
 
 
 class GrowthOutcome(StrictModel):

@@ -15,6 +15,7 @@ from sizing.questions.decide.report import (
     LOST,
     DecisionReport,
     DrawnInput,
+    GrownOffer,
     OfferDecision,
     RankingChange,
     Spread,
@@ -276,11 +277,21 @@ def tabulate_growth(report: DecisionReport) -> Grid:
     rows: list[tuple[str, ...]] = []
     for size in report.growth:
         first, *others = size.offers
-        more = [f"{other.name}: {_known_text(other.total, amount_text)}" for other in others]
+        more = [f"{each.name}: {_known_text(each.total, amount_text)}, {verdict_text(each)}" for each in others]
         total = _known_text(first.total, amount_text)
-        rows.append((size.text, f"{size.num_gpus:,}", first.name, first.verdict, total, ", ".join(more)))
+        rows.append((size.text, f"{size.num_gpus:,}", first.name, verdict_text(first), total, "; ".join(more)))
     columns = ("size", "GPUs", "first", "verdict", f"total {report.currency}", "others")
     return Grid("Offers as the run grows", columns, tuple(rows))
+
+
+def verdict_text(offer: GrownOffer) -> str:
+    """Write a verdict with what is missed.
+
+    >>> verdict_text(GrownOffer(name="disk", verdict="not enough", total=None, missed=["min_goodput_fraction"]))
+    'not enough (misses min goodput)'
+    """
+    missed = ", ".join(map(figure_words, offer.missed))
+    return f"{offer.verdict} (misses {missed})" if missed else offer.verdict
 
 
 def _list_conditions(report: DecisionReport) -> Grid:
