@@ -165,12 +165,17 @@ class Change(StrictModel):
     after: JsonValue = Field(description="Value that is better, as it may be put into the scenario.")
     saves: float | None = Field(
         description="Money that it saves over the horizon, with the changes before it. "
-        "Null when a cost is unknown, and where it has an answer with the next change alone."
+        "Null when a cost is unknown, and where needs_next_change."
     )
     gpu_hours_saved: float | None = Field(
         None,
         description="GPU-hours that it keeps from being lost over the horizon, with the changes before it. "
-        "Null when what is lost is unknown, and where it has an answer with the next change alone.",
+        "Null when what is lost is unknown, and where needs_next_change.",
+    )
+    needs_next_change: bool = Field(
+        False,
+        description="Whether it has an answer only together with the next change, which then saves what both do. "
+        "The intervals of tiers and of the main storage are such, as each is a multiple of the one in front.",
     )
     before_is_default: bool = Field(
         description="Whether nobody asked for the value before: it is the default of the field."

@@ -327,8 +327,11 @@ def _tabulate_changes(report: DecisionReport) -> Grid:
     """Tabulate changed settings and what each saves: money; where lost GPU time has no price, that time too."""
     rows: list[tuple[str, ...]] = []
     for offer, workload in _list_workloads(report):
-        for change in workload.changes:
+        for number, change in enumerate(workload.changes):
             saves = _known_text(change.saves, amount_text)
+            if change.needs_next_change:
+                later = next(each for each in workload.changes[number:] if not each.needs_next_change)
+                saves = f"with the {_field_words(later.field)} below"
             if change.gpu_hours_saved is not None and not _has_priced_time(offer):
                 hours = f"{amount_text(change.gpu_hours_saved)} GPU-hours"
                 saves = f"{hours}, {saves}" if change.saves else hours
