@@ -23,14 +23,22 @@ from sizing.questions.cluster.load import JobLoad, compute_job_loads, resolve_sh
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures, RequiredBandwidth, Storm
 from sizing.questions.cluster.request import ClusterScenario
 from sizing.questions.cluster.restore_storms import find_restore_storms
-from sizing.questions.cluster.simulation import find_busiest_day, measure_stalls, measure_use, simulate
+from sizing.questions.cluster.simulation import (
+    find_busiest_day,
+    measure_goodput_error,
+    measure_stalls,
+    measure_use,
+    simulate,
+    simulate_alone,
+)
 from sizing.report import SizingReport
 from sizing.run.checkpoint import ARCHIVE, MAIN, NODE_KINDS
 from sizing.run.interval import NOTABLE_GOODPUT_LOSS
 from sizing.units import percent_text, rate_text, seconds_text
 
 MAX_EVENTS = 2_000_000
-"""Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`)."""
+"""Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`).
+Twice that with failures and several jobs, which are simulated alone too."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -45,22 +53,35 @@ def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progre
     loads = compute_job_loads(scenario)
     _require_simulable(loads, horizon)
     share = 0.5 if scenario.targets.p99_stall_seconds is not None else 1.0
+    with_others = _sum_over_jobs(loads, lambda _: 1) > 1 and any(load.interruptions_per_second for load in loads)
+    together = share / 2 if with_others else share
+
     found = simulate(
         loads,
         write_bytes_per_second=write_rate,
         read_bytes_per_second=read_rate,
         horizon_seconds=horizon,
         seed=scenario.seed,
-        progress=lambda done: progress(share * done),
+        progress=lambda done: progress(together * done),
     )
+    alone = found.groups
+    if with_others:
+        alone = simulate_alone(
+            loads,
+            write_bytes_per_second=write_rate,
+            read_bytes_per_second=read_rate,
+            horizon_seconds=horizon,
+            seed=scenario.seed,
+            progress=lambda done: progress(together + (share - together) * done),
+        )
     contention = compute_contention(loads, write_bytes_per_second=write_rate)
     report = ClusterReport(
         num_jobs=_sum_over_jobs(loads, lambda _: 1),
         num_nodes=_sum_over_jobs(loads, lambda job: job.layout.num_nodes),
         num_gpus=_sum_over_jobs(loads, lambda job: job.layout.num_gpus),
         jobs=[
-            _report_group(kind, load, record, contention, horizon_seconds=horizon)
-            for kind, (load, record) in enumerate(zip(loads, found.groups, strict=True))
+            _report_group(kind, load, record, of_alone, contention, horizon_seconds=horizon)
+            for kind, (load, record, of_alone) in enumerate(zip(loads, found.groups, alone, strict=True))
         ],
         write=_report_use(list_write_traffic(loads), found.write, horizon_seconds=horizon),
         read=_report_use(list_restore_traffic(loads), found.read, horizon_seconds=horizon) if found.read else None,
@@ -138,9 +159,15 @@ def _require_bandwidth(loads: Sequence[JobLoad], scenario: ClusterScenario, *, p
 
 
 def _report_group(
-    kind: int, load: JobLoad, record: GroupRecord, contention: Contention, *, horizon_seconds: float
+    kind: int,
+    load: JobLoad,
+    record: GroupRecord,
+    alone: GroupRecord,
+    contention: Contention,
+    *,
+    horizon_seconds: float,
 ) -> JobFigures:
-    """The figures of a group of jobs: by formula, and as the simulation showed them."""
+    """The figures of a group of jobs: by formula, and as the simulation showed them among others and alone."""
     rate = contention.write_bytes_per_second
     layout, report, count = load.report.layout, load.report, load.group.count
     return JobFigures(
@@ -158,6 +185,14 @@ def _report_group(
         simulated_stalls=measure_stalls(record, horizon_seconds=horizon_seconds),
         simulated_collision_fraction=record.num_met_another / record.num_written if record.num_written else None,
         simulated_goodput_fraction=record.useful_seconds / (count * horizon_seconds),
+        simulated_goodput_error_fraction=(
+            measure_goodput_error(record, num_jobs=count, horizon_seconds=horizon_seconds)
+            if record.num_failures or record.num_preemptions
+            else None
+        ),
+        simulated_goodput_alone_fraction=(
+            alone.useful_seconds / (count * horizon_seconds) if load.interruptions_per_second else None
+        ),
         num_failures=record.num_failures,
         num_preemptions=record.num_preemptions,
         capacity_bytes=count * report.capacity.capacity_bytes,
@@ -220,8 +255,8 @@ def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
     """Warn where failures are not known, and else of the goodput that the other jobs cost."""
     if load.mtbf_seconds is None:
         yield f"{job.name}: no reliability given, so its jobs never fail in the simulation"
-    elif job.goodput_alone_fraction is not None:
-        loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
+    elif job.simulated_goodput_alone_fraction is not None:
+        loss = job.simulated_goodput_alone_fraction - job.simulated_goodput_fraction
         if loss > NOTABLE_GOODPUT_LOSS:
             yield f"{job.name}: the other jobs lower its goodput by {percent_text(loss)}"
 

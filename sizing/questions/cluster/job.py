@@ -18,7 +18,10 @@ from sizing.run.levels import Level
 
 @dataclass(slots=True)
 class GroupRecord:
-    """What the jobs of a group went through. `at_seconds` is when each stall ended."""
+    """What the jobs of a group went through. `at_seconds` is when each stall ended.
+
+    `useful_seconds_by_batch` is the work that was done, and not undone, by the end of each equal part of the horizon.
+    """
 
     stall_seconds: array[float] = field(default_factory=lambda: array("d"))
     at_seconds: array[float] = field(default_factory=lambda: array("d"))
@@ -28,6 +31,7 @@ class GroupRecord:
     num_failures: int = 0
     num_preemptions: int = 0
     useful_seconds: float = 0.0
+    useful_seconds_by_batch: array[float] = field(default_factory=lambda: array("d"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +124,21 @@ class JobProcess:
         self._nodes_at, self._is_noticed, self._is_preempted = 0.0, False, False
         self._back_at = [0.0] * (int(load.pool.num_spares) + 1 if load.pool else 0)
         process = env.process(self._live())
+        # Interruptions have streams of their own: they come at the same times whatever the job does between them.
+        failures, preemptions = (
+            random.Random(f"{seed}/{kind}/{index}/{stream}")  # noqa: S311  chance, not a secret
+            for stream in ("failures", "preemptions")
+        )
         if load.mtbf_seconds is not None:
-            env.process(self._strike(process, 1 / load.mtbf_seconds, self._level_of_failure))
+            env.process(self._strike(process, failures, 1 / load.mtbf_seconds, self._level_of_failure))
         if load.preemption is not None:
-            env.process(self._strike(process, load.preemption.per_second, lambda: _PREEMPTED))
+            env.process(self._strike(process, preemptions, load.preemption.per_second, lambda _: _PREEMPTED))
+
+    def count_work_of_batch(self) -> None:
+        """At the end of a batch, add to its entry the work of the job that is not saved yet."""
+        since_seconds = self._env.now - self._since if self._is_working else 0.0
+        unsaved = self._draining_seconds + self._unsaved_seconds + since_seconds * self._useful_fraction
+        self._record.useful_seconds_by_batch[-1] += unsaved
 
     def count_unfinished_work(self) -> None:
         """At the end, count work that no failure has undone yet."""
@@ -144,17 +159,20 @@ class JobProcess:
             case "random":
                 return self._random.random()
 
-    def _strike(self, process: simpy.Process, per_second: float, cause: Callable[[], int]) -> Steps:
+    def _strike(
+        self, process: simpy.Process, stream: random.Random, per_second: float, cause: Callable[[random.Random], int]
+    ) -> Steps:
         """Interrupt the job at random; not while it has no nodes, which leaves the rest of the times as likely."""
         while True:
-            yield self._env.timeout(self._random.expovariate(per_second))
+            yield self._env.timeout(stream.expovariate(per_second))
+            drawn = cause(stream)
             if self._env.now >= self._nodes_at:
-                process.interrupt(cause())
+                process.interrupt(drawn)
 
-    def _level_of_failure(self) -> int:
+    def _level_of_failure(self, stream: random.Random) -> int:
         """The tier that a failure is recovered from; one beyond the last for the shared storage."""
         tiers = self._load.tiers
-        left = self._random.random() if tiers else 1.0
+        left = stream.random() if tiers else 1.0
         for index, tier in enumerate(tiers):
             left -= float(tier.used_fraction)
             if left < 0:

@@ -32,7 +32,8 @@ def _jobs_grid(report: ClusterReport) -> Grid:
         "Stall of a save, by group of jobs",
         (
             *("jobs", "count", "interval", "alone", "mean, formula", "mean, simulated", "p50", "p99", "max"),
-            *("collisions, formula", "simulated", "goodput alone", "simulated"),
+            *("collisions, formula", "simulated"),
+            *("goodput alone, formula", "alone, simulated", "goodput among others, simulated"),
         ),
         tuple((job.name, f"{job.count:,}", *_job_cells(job)) for job in report.jobs),
         is_figures=True,
@@ -51,9 +52,11 @@ def _job_cells(job: JobFigures) -> Iterator[str]:
         error = f" ± {seconds_text(stalls.mean_error_seconds)}" if stalls.mean_error_seconds is not None else ""
         yield seconds_text(stalls.mean_seconds) + error
         yield from map(seconds_text, (stalls.p50_seconds, stalls.p99_seconds, stalls.max_seconds))
-    shares = (job.collision_fraction, job.simulated_collision_fraction, job.goodput_alone_fraction)
-    for share in (*shares, job.simulated_goodput_fraction):
+    of_saves = (job.collision_fraction, job.simulated_collision_fraction)
+    for share in (*of_saves, job.goodput_alone_fraction, job.simulated_goodput_alone_fraction):
         yield UNKNOWN if share is None else percent_text(share)
+    error = job.simulated_goodput_error_fraction
+    yield percent_text(job.simulated_goodput_fraction) + ("" if error is None else f" ± {percent_text(error)}")
 
 
 def _file_system_grid(report: ClusterReport) -> Grid:

@@ -46,9 +46,15 @@ from sizing.questions.decide.settings import (
     list_alternatives,
     list_free_settings,
 )
-from sizing.questions.decide.upgrades import find_needs, trace_bandwidth_cost, value_additions
+from sizing.questions.decide.upgrades import (
+    CAPACITY,
+    find_needed_rates,
+    find_needs,
+    trace_bandwidth_cost,
+    value_additions,
+)
 from sizing.report import answer, find_layout
-from sizing.run.request import READ_RATE, WRITE_RATE
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE
 from sizing.run.retention import Held, held_over_time
 from sizing.sized_layout import size_layout
 from sizing.storage.storage import resolve_storage
@@ -124,8 +130,20 @@ def compare_grown(request: DecisionRequest) -> Iterator[GrowthOutcome]:
             times=times,
             is_per_year=is_per_year,
             num_gpus=max(workload.scenario.parallelism.num_gpus for workload in grown.workloads),
-            offers=[GrownOffer(name=each.name, verdict=each.verdict, total=each.total) for each in offers],
+            offers=[
+                GrownOffer(name=each.name, verdict=each.verdict, total=each.total, missed=list_missed(each))
+                for each in offers
+            ],
         )
+
+
+def list_missed(offer: OfferDecision) -> list[str]:
+    """List the targets that some workload misses, and capacity_bytes where the offer does not hold what is kept."""
+    outcomes = [workload.proposed for workload in offer.workloads if workload.proposed]
+    missed = [check.target for outcome in outcomes for check in outcome.targets if check.met is False]
+    needs = [need for workload in offer.workloads for need in workload.needs if need.field == CAPACITY]
+    short = [need.field for need in needs if need.offered is not None and need.needed > need.offered]
+    return list(dict.fromkeys((*missed, *short)))
 
 
 def _lay_out(request: DecisionRequest) -> tuple[DecisionRequest, list[str]]:
@@ -367,8 +385,10 @@ def _report_workload(
     changes: list[Change],
     unanswered: list[Unanswered],
 ) -> WorkloadDecision:
-    held = Held([], None)
+    held, rates, interval = Held([], None), {}, None
     if proposed:
+        rates = find_needed_rates(proposed.run, is_free=request.chooses_interval)
+        interval = rates.get(INTERVAL, proposed.scenario.checkpoint.interval_seconds) if rates else None
         retention, answered = proposed.scenario.retention, proposed.report
         held = held_over_time(
             answered.capacity,
@@ -381,7 +401,8 @@ def _report_workload(
         name=workload.name,
         as_asked=_report_outcome(as_asked, changes, "before"),
         proposed=_report_outcome(proposed, changes, "after"),
-        needs=list(find_needs(request, offer, proposed)) if proposed else [],
+        needs=list(find_needs(offer, proposed, rates)) if proposed else [],
+        needs_interval_seconds=interval,
         capacity_over_time=held.over_time,
         capacity_full_seconds=held.full_seconds,
         changes=changes,

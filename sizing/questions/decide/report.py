@@ -165,12 +165,17 @@ class Change(StrictModel):
     after: JsonValue = Field(description="Value that is better, as it may be put into the scenario.")
     saves: float | None = Field(
         description="Money that it saves over the horizon, with the changes before it. "
-        "Null when a cost is unknown, and where it has an answer with the next change alone."
+        "Null when a cost is unknown, and where needs_next_change."
     )
     gpu_hours_saved: float | None = Field(
         None,
         description="GPU-hours that it keeps from being lost over the horizon, with the changes before it. "
-        "Null when what is lost is unknown, and where it has an answer with the next change alone.",
+        "Null when what is lost is unknown, and where needs_next_change.",
+    )
+    needs_next_change: bool = Field(
+        False,
+        description="Whether it has an answer only together with the next change, which then saves what both do. "
+        "The intervals of tiers and of the main storage are such, as each is a multiple of the one in front.",
     )
     before_is_default: bool = Field(
         description="Whether nobody asked for the value before: it is the default of the field."
@@ -194,15 +199,16 @@ class Unanswered(StrictModel):
 
 
 class Need(StrictModel):
-    """What a workload needs of one figure of an offer to meet all targets that storage decides."""
+    """What a workload needs of one figure of an offer, together with its other needs, to meet all targets."""
 
     field: str = Field(description="Dotted path of the figure: a rate of storage.profile, or capacity_bytes.")
     offered: float | None = Field(
         description="What the offer has, less what others take of it. Null where it does not say."
     )
     needed: float = Field(
-        description="Min that meets all targets with the settings proposed, the interval chosen anew where it may be "
-        "and the other rate ample; of capacity what is kept."
+        description="Min that meets all targets together with the workload's other needs, with the settings proposed "
+        "and needs_interval_seconds, while every asynchronous save drains before the next one starts; of capacity what "
+        "is kept."
     )
 
 
@@ -215,7 +221,13 @@ class WorkloadDecision(StrictModel):
         description="With the settings that miss fewest targets and cost least. Null where no settings have an answer."
     )
     needs: list[Need] = Field(
-        description="Rates and capacity that the targets need, beside those offered. Empty where there is no answer."
+        description="Rates that together meet the targets, and the capacity, beside those offered. Only the capacity "
+        "where no rates are enough or any are; empty where there is no answer."
+    )
+    needs_interval_seconds: float | None = Field(
+        None,
+        description="Interval that goes with needs, in seconds: the proposed one or, where no rates are enough at it "
+        "and it may be chosen, the best one for them. Null where needs have no rate.",
     )
     capacity_over_time: list[CapacityAt] = Field(
         description="What the storage must hold as the workload trains, with the settings proposed. "
@@ -319,6 +331,11 @@ class GrownOffer(StrictModel):
     name: str = Field(description="Storage system that is offered.")
     verdict: Verdict = Field(description="Whether it meets every target at this size, and holds what is kept.")
     total: float | None = Field(description="Cost over the horizon at this size. Null when a part of it is unknown.")
+    missed: list[str] = Field(
+        default_factory=list,
+        description="Targets that some workload misses at this size, by their fields, and capacity_bytes where the "
+        "offer does not hold what is kept.",
+    )
 
 
 class GrowthOutcome(StrictModel):

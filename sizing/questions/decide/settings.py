@@ -324,6 +324,7 @@ def explain_changes(
             after=after,
             saves=money,
             gpu_hours_saved=gpu_hours,
+            needs_next_change=now is None,
             before_is_default=at_start.is_default,
             way_back_before=_find_way_back(before) if is_interval else None,
             way_back_after=_find_way_back(now) if is_interval else None,

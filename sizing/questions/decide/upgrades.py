@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
@@ -17,68 +16,42 @@ from sizing.questions.decide.offers import BANDWIDTH, PRICE_UNITS, Offer
 from sizing.questions.decide.report import LOST, BandwidthCost, LedgerLine, Need, Worth
 from sizing.questions.decide.request import DecisionRequest
 from sizing.questions.decide.settings import TIERS, WorkloadAnswer, choose
-from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest, interval_bounds
-from sizing.run.solver import all_targets, at_best_interval
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest
+from sizing.run.solver import all_targets, at_best_interval, known_targets, min_rates_below, solution_of_what_can_be_met
 from sizing.scenario import Scenario
+from sizing.storage.rates import DIRECTIONS
 from sizing.storage.storage import resolve_storage
 from sizing.storage.transfer import Floats, Numbers, as_number
 from sizing.units import BYTES_PER_GIGABYTE, rate_text
 
 CAPACITY = "capacity_bytes"
-_WIDEST_NEED = 1e3
-"""Times the rate offered, and as much less: what is needed beyond is no question of this offer."""
-_NUM_RATES = 64
-_NUM_INTERVALS = 96
-"""Trials with each other, as arrays cost little more than numbers."""
-_NEED_ROUNDS = 2
-"""The second between two rates of the first: some 0.4 % is left."""
 
 
-def find_needs(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer) -> Iterator[Need]:
-    """Find the rates of the file system and the capacity with which a workload meets its targets.
+def find_needed_rates(run: RunRequest, *, is_free: bool) -> Mapping[str, float]:
+    """Find the min rates of storage that together meet all targets that are known, as `ckpt-size require` does.
 
-    Each rate is the min with which all targets are met at one interval, where that may be chosen, while the other rate
-    is ample. A rate that is not offered, or that no target needs, is left out.
+    Every asynchronous save drains before the next one starts. Where no rates are enough at the run's interval, the
+    best one is among the values if it `is_free`. Empty where no rates are enough, and where any are.
     """
-    run = answer.run
-    for path, other in ((WRITE_RATE, READ_RATE), (READ_RATE, WRITE_RATE)):
-        offered = run.given(path)
-        needed = (
-            None if offered is None else _find_min_rate(run, path, other, offered, is_free=request.chooses_interval)
-        )
-        if needed is not None:
-            yield Need(field=path, offered=offered, needed=needed)
+    targets = known_targets(run)
+    solution, beyond = solution_of_what_can_be_met(run, targets)
+    if solution is None or beyond or (INTERVAL in solution.values and not is_free):
+        return {}
+    rates = solution.values
+    for direction in DIRECTIONS:  # of which goodput may need the rates as offered, which a solution leaves out
+        given = {path: rate for path in run.rate_paths(direction) if (rate := run.given(path)) is not None}
+        if rates.keys().isdisjoint(given):
+            alone = min_rates_below(run.with_values(rates), targets, direction, given)
+            rates = rates | ({} if alone is None or alone.is_any else alone.values)
+    return rates
+
+
+def find_needs(offer: Offer, answer: WorkloadAnswer, rates: Mapping[str, float]) -> Iterator[Need]:
+    """List the rates of `find_needed_rates` and the capacity, each beside what is offered."""
+    for path, needed in rates.items():
+        if path != INTERVAL:
+            yield Need(field=path, offered=answer.run.given(path), needed=needed)
     yield Need(field=CAPACITY, offered=offer.capacity_bytes, needed=answer.report.capacity.usable_bytes)
-
-
-def _find_min_rate(run: RunRequest, path: str, other: str, offered: float, *, is_free: bool) -> float | None:
-    """Find the min rate that meets all targets; None where no rate is enough, and where any is."""
-    given = run.given(other)
-    ample = {} if given is None else {other: np.array([given * _WIDEST_NEED])}
-    bounds = interval_bounds(run)
-    given_interval = np.array([run.inputs.checkpoint.interval_seconds], dtype=np.float64)
-    intervals = np.geomspace(*bounds, _NUM_INTERVALS) if is_free else given_interval
-    rates = offered * np.geomspace(1 / _WIDEST_NEED, _WIDEST_NEED, _NUM_RATES)
-    for _ in range(_NEED_ROUNDS):
-        first = int(np.argmax(met := _find_met(run, path, rates, intervals, ample)))
-        if not met[first] or first == 0:
-            return None
-        rates = np.geomspace(rates[first - 1], rates[first], _NUM_RATES)
-    return float(rates[first])
-
-
-def _find_met(
-    run: RunRequest, path: str, rates: Floats, intervals: Floats, ample: dict[str, Floats]
-) -> npt.NDArray[np.bool_]:
-    """Find the rates at which some interval meets all targets that are known: true or false for each."""
-    tried, every = (each.ravel() for each in np.meshgrid(rates, intervals, indexing="ij"))
-    fixed = {name: np.broadcast_to(rate, tried.shape) for name, rate in ample.items()}
-    missed = np.zeros(tried.shape)
-    for check in run.at({path: tried, INTERVAL: every, **fixed}).targets:
-        if check.met is not None:
-            missed += np.not_equal(np.asarray(check.met, dtype=np.float64), 1.0)
-    is_met: npt.NDArray[np.bool_] = (missed == 0).reshape(len(rates), len(intervals)).any(axis=1)
-    return is_met
 
 
 _WIDEST_CURVE = 64.0

@@ -15,6 +15,7 @@ from sizing.questions.decide.report import (
     LOST,
     DecisionReport,
     DrawnInput,
+    GrownOffer,
     OfferDecision,
     RankingChange,
     Spread,
@@ -25,6 +26,7 @@ from sizing.units import (
     change_text,
     counted_text,
     decimal_bytes_text,
+    exact_number_text,
     figure_text,
     percent_text,
     period_text,
@@ -33,11 +35,6 @@ from sizing.units import (
 )
 
 _NOTHING = "-"
-_NEEDS = {
-    WRITE_RATE: "write bandwidth",
-    READ_RATE: "read bandwidth",
-    "capacity_bytes": "capacity",
-}
 _UNKNOWN_RANGE = "as measured"
 _GPU_HOUR = "per_lost_gpu_hour"
 _PRICES = "prices."
@@ -280,11 +277,21 @@ def tabulate_growth(report: DecisionReport) -> Grid:
     rows: list[tuple[str, ...]] = []
     for size in report.growth:
         first, *others = size.offers
-        more = [f"{other.name}: {_known_text(other.total, amount_text)}" for other in others]
+        more = [f"{each.name}: {_known_text(each.total, amount_text)}, {verdict_text(each)}" for each in others]
         total = _known_text(first.total, amount_text)
-        rows.append((size.text, f"{size.num_gpus:,}", first.name, first.verdict, total, ", ".join(more)))
+        rows.append((size.text, f"{size.num_gpus:,}", first.name, verdict_text(first), total, "; ".join(more)))
     columns = ("size", "GPUs", "first", "verdict", f"total {report.currency}", "others")
     return Grid("Offers as the run grows", columns, tuple(rows))
+
+
+def verdict_text(offer: GrownOffer) -> str:
+    """Write a verdict with what is missed.
+
+    >>> verdict_text(GrownOffer(name="disk", verdict="not enough", total=None, missed=["min_goodput_fraction"]))
+    'not enough (misses min goodput)'
+    """
+    missed = ", ".join(map(figure_words, offer.missed))
+    return f"{offer.verdict} (misses {missed})" if missed else offer.verdict
 
 
 def _list_conditions(report: DecisionReport) -> Grid:
@@ -299,23 +306,32 @@ def _list_workloads(report: DecisionReport) -> Iterator[tuple[OfferDecision, Wor
 
 
 def _tabulate_needs(report: DecisionReport) -> Grid:
+    """Tabulate what meets all targets together: of nodes and of writers too, where the offer has such rates."""
+    fields = dict.fromkeys((WRITE_RATE, READ_RATE))
+    fields |= dict.fromkeys(need.field for _, workload in _list_workloads(report) for need in workload.needs)
     rows: list[tuple[str, ...]] = []
     for offer, workload in _list_workloads(report):
-        cells = dict.fromkeys(_NEEDS, _NOTHING)
+        cells = dict.fromkeys(fields, _NOTHING)
         for need in workload.needs:
             offered = UNKNOWN if need.offered is None else figure_text(need.field, need.offered)
-            cells[need.field] = f"{figure_text(need.field, need.needed)} of {offered}"
+            cells[need.field] = f"{figure_text(f'required.{need.field}', need.needed)} of {offered}"
         if workload.needs:
-            rows.append((offer.name, workload.name, *cells.values()))
-    return Grid("Needed, and offered", ("offer", "workload", *_NEEDS.values()), tuple(rows), leads=True)
+            interval = workload.needs_interval_seconds
+            every = _NOTHING if interval is None else f"{exact_number_text(interval)} s ({seconds_text(interval)})"
+            rows.append((offer.name, workload.name, *cells.values(), every))
+    columns = ("offer", "workload", *map(figure_words, fields), "interval")
+    return Grid("Needed together with the proposed settings, and offered", columns, tuple(rows), leads=True)
 
 
 def _tabulate_changes(report: DecisionReport) -> Grid:
     """Tabulate changed settings and what each saves: money; where lost GPU time has no price, that time too."""
     rows: list[tuple[str, ...]] = []
     for offer, workload in _list_workloads(report):
-        for change in workload.changes:
+        for number, change in enumerate(workload.changes):
             saves = _known_text(change.saves, amount_text)
+            if change.needs_next_change:
+                later = next(each for each in workload.changes[number:] if not each.needs_next_change)
+                saves = f"with the {_field_words(later.field)} below"
             if change.gpu_hours_saved is not None and not _has_priced_time(offer):
                 hours = f"{amount_text(change.gpu_hours_saved)} GPU-hours"
                 saves = f"{hours}, {saves}" if change.saves else hours

@@ -13,10 +13,17 @@ GUIDE = (DOCS / "purchases.md").read_text()
 FILES = sorted(path.name for path in (DOCS / "purchases").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", spread(FILES, by_default=["spot-nodes.yaml", "uncertain.yaml"]))
-def test_the_guide_prints_what_is_answered(tmp_path: Path, name: str) -> None:
-    block = re.search(rf"\$ ckpt-size decide docs/purchases/{name}\n(.*?)```", GUIDE, re.DOTALL)
+_NUMBER = re.compile(r"\d+(?:[,.]\d+)*")
+
+
+@pytest.mark.parametrize("name", spread(FILES, by_default=["spot-nodes.yaml", "two-models.yaml", "uncertain.yaml"]))
+def test_the_guide_prints_what_is_answered_and_tells_of_no_other_figure(tmp_path: Path, name: str) -> None:
+    """The figures of the prose are those of the tables that --full prints, or of the file."""
+    block = re.search(rf"\$ ckpt-size decide docs/purchases/{name}\n(.*?)```(.*?)(?=\n## |\Z)", GUIDE, re.DOTALL)
     assert block is not None
-    found = ckpt_size("decide", str(DOCS / "purchases" / name), cwd=tmp_path)
+    printed, prose = block.groups()
+    found = ckpt_size("decide", str(DOCS / "purchases" / name), "--full", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert found.stdout.splitlines()[: len(block[1].splitlines())] == block[1].splitlines()
+    assert found.stdout.splitlines()[: len(printed.splitlines())] == printed.splitlines()
+    known = _NUMBER.findall(found.stdout + (DOCS / "purchases" / name).read_text())
+    assert set(_NUMBER.findall(prose)) - set(known) == set()

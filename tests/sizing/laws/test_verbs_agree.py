@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.field_paths import with_field
+from sizing.field_paths import with_field, with_fields
 from sizing.questions.registry import CLUSTER, COMPARE, DECIDE, MANIFEST, REQUIRE, SENSITIVITY, SIMULATE, SWEEP
 from sizing.questions.simulate.request import ScenarioSimulation
 from sizing.questions.sweep.figures import DEFAULT_FIGURES
@@ -115,6 +115,35 @@ def a_decision_loses_what_the_answer_loses(document: dict[str, Any], report: Siz
     assert _same(outcome.goodput_fraction, report.interval.goodput_at_interval_fraction)
 
 
+def what_a_decision_needs_is_enough_and_less_is_not(document: dict[str, Any], report: SizingReport) -> None:
+    """At the settings proposed. With the rates of one direction 1 % less a target is missed, or a save does not drain."""
+    if "storage" not in document or "targets" not in document or not report.targets:
+        return
+    workload = copy.deepcopy(document)
+    storage = workload.pop("storage")
+    found = DECIDE.answer(
+        {"workloads": [{"name": "run", "scenario": workload}], "offers": [{"name": "it", "storage": storage}]}
+        | {"currency": "USD", "horizon_seconds": "30d", "per_lost_gpu_hour": 2}
+    )
+    (decided,) = found.offers[0].workloads
+    rates = {need.field: need.needed for need in decided.needs if need.field != "capacity_bytes"}
+    if decided.proposed is None or not rates:
+        return
+    interval = {"checkpoint.interval_seconds": decided.needs_interval_seconds}
+    settings = with_fields(document, decided.proposed.settings | interval)
+
+    def is_enough(scenario: dict[str, Any]) -> bool:
+        found = answer(scenario)
+        assert found.interval.effective_interval_seconds is not None
+        drains = found.interval.effective_interval_seconds <= found.interval.interval_seconds * (1 + 1e-9)
+        return drains and all(each.met is not False for each in found.targets)
+
+    assert is_enough(with_fields(settings, rates)), (rates, interval)
+    for direction in ("write", "read"):
+        less = {field: 0.99 * rate for field, rate in rates.items() if f"{direction}_bytes" in field}
+        assert not less or not is_enough(with_fields(settings, rates | less)), (less, rates, interval)
+
+
 def one_job_on_a_cluster_is_the_answer(document: dict[str, Any], report: SizingReport) -> None:
     profile = document.get("storage", {}).get("profile", {})
     if report.write is None or "write_bytes_per_second" not in profile:
@@ -198,6 +227,7 @@ _LAWS: dict[Law, int] = {
     a_comparison_shows_the_answers: 5,
     a_manifest_has_the_bytes_of_the_answer: 10,
     a_decision_loses_what_the_answer_loses: 5,
+    what_a_decision_needs_is_enough_and_less_is_not: 10,
     one_job_on_a_cluster_is_the_answer: 10,
     what_is_required_is_enough: 10,
     a_simulation_is_what_the_formula_says: 10,

@@ -5,6 +5,7 @@ import pytest
 
 from sizing.questions.cluster.report import ClusterReport
 from sizing.questions.registry import CLUSTER
+from sizing.units import percent_text
 from tests.examples import spread
 from tests.sizing.questions.clusters import LARGEST_SHARE_BYTES, document, loads_of, simulated
 
@@ -84,6 +85,36 @@ def test_goodput_under_failures_is_dalys() -> None:
     assert job.num_failures == pytest.approx(100 * 60 * 24 / 20, rel=0.06)
     assert job.goodput_alone_fraction is not None
     assert job.simulated_goodput_fraction == pytest.approx(job.goodput_alone_fraction, abs=0.004)
+
+
+def test_few_failures_by_chance_are_no_gain_from_sharing_and_lie_within_the_interval() -> None:
+    """Some fifteen failures of each of two jobs: chance moves the goodput, and alone it is moved alike."""
+    rare = FAILING | {"mtbf_seconds": "48h"}
+    drawn = [report_of(num_jobs=2, reliability=rare, horizon_seconds="30d", seed=seed).jobs[0] for seed in range(20)]
+    misses = 0
+    for job in drawn:
+        error, alone = job.simulated_goodput_error_fraction, job.simulated_goodput_alone_fraction
+        assert job.goodput_alone_fraction is not None
+        assert error is not None
+        assert alone is not None
+        assert job.simulated_goodput_fraction == pytest.approx(alone, abs=1e-4)
+        misses += abs(job.simulated_goodput_fraction - job.goodput_alone_fraction) > error
+    assert np.ptp([job.simulated_goodput_fraction for job in drawn]) > 0.005
+    assert misses <= 4  # of 20, each with a chance of 5 %: more in one of 400
+
+
+def test_what_others_cost_is_the_difference_from_the_same_failures_alone() -> None:
+    report = report_of(num_jobs=110, reliability=FAILING, horizon_seconds="10d", storage=profile(
+        write_bytes_per_second="1 GB/s"))  # fmt: skip
+    (job,) = report.jobs
+    assert job.simulated_goodput_alone_fraction is not None
+    cost = job.simulated_goodput_alone_fraction - job.simulated_goodput_fraction
+    assert f"8B: the other jobs lower its goodput by {percent_text(cost)}" in report.warnings
+
+
+def test_goodput_without_failures_has_no_interval() -> None:
+    (job,) = report_of(num_jobs=2).jobs
+    assert (job.simulated_goodput_error_fraction, job.simulated_goodput_alone_fraction) == (None, None)
 
 
 def test_restores_read_what_failures_make_them_read() -> None:

@@ -113,6 +113,29 @@ def test_the_verdict_and_the_first_page_say_at_which_size_another_offer_wins() -
     assert rows[1] == ("GPUs", "3,072", "9,216", f"quick, ${cost:,.0f}")
 
 
+def test_a_size_says_what_each_offer_misses_there() -> None:
+    asked = decision(offers=DEAR_AND_CHEAP, growth={"times": [1, 2, 8]})
+    asked["workloads"][0]["scenario"]["targets"] = {"min_goodput_fraction": 0.9}
+    for number, offer in enumerate(asked["offers"]):
+        offer["capacity_bytes"] = f"{100 * (2 - number)} TB"
+    report = DECIDE.answer(asked)
+    rows = next(grid for grid in decision_summary(report).grids if grid.title == "Offers as the run grows").rows
+    misses: dict[str, list[str]] = {}
+    for size, row in zip(report.growth, rows, strict=True):
+        asked_there = deepcopy(asked) | {"growth": None}
+        scenario = asked_there["workloads"][0]["scenario"]
+        scenario["parallelism"]["data"] *= int(size.times)
+        scenario["cluster"]["num_gpus"] *= int(size.times)
+        for offer, there in zip(size.offers, DECIDE.answer(asked_there).offers, strict=True):
+            named = [sentence.split(": ")[1].split(" is ")[0] for sentence in there.missing]
+            assert (offer.name, offer.verdict, offer.missed) == (there.name, there.verdict, named)
+            misses.setdefault(offer.name, []).extend(offer.missed)
+            words = "not enough (misses min goodput)" if offer.missed else "enough"
+            shown = row[3] if offer is size.offers[0] else row[5]
+            assert shown.endswith(words)
+    assert {name: len(each) for name, each in misses.items()} == {"slow": 2, "quick": 1}
+
+
 def test_growth_without_a_size_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has neither times nor per_year"):
         at_sizes(of="gpus")

@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_fields
 from sizing.questions.decide.report import DecisionReport, OfferDecision
 from sizing.questions.decide.request import REFERENCE_DECISION
 from sizing.questions.decide.words import decision_summary
-from sizing.questions.registry import DECIDE
+from sizing.questions.registry import DECIDE, REQUIRE
+from sizing.report import answer
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE
 from sizing.units import SECONDS_PER_YEAR
 from tests.sizing.questions.test_decisions import FLASH, SLOW, costs, offer, question
 
@@ -223,25 +226,33 @@ def test_what_more_would_be_worth_is_the_difference_to_an_offer_that_has_it() ->
     assert worths["one more spare node"] == pytest.approx(with_one["plain"] - with_two["plain"], rel=1e-6)
 
 
-@pytest.mark.parametrize("direction", ["write", "read"])
-def test_what_is_needed_is_enough_and_a_little_less_is_not(direction: str) -> None:
-    """Of each rate, the other one ample; the interval may be chosen."""
+@pytest.mark.parametrize("settings", [None, {}], ids=["any settings", "own settings"])
+@pytest.mark.parametrize(
+    "targets",
+    [{"min_goodput_fraction": 0.945, "recovery_seconds": "14min"}, {"min_goodput_fraction": 0.94}],
+    ids=["goodput and recovery", "goodput"],
+)
+def test_what_is_needed_together_is_enough_and_a_little_less_is_not(targets: Any, settings: Any) -> None:
+    """At the settings proposed, as `ckpt-size require` says of these too."""
 
-    def decided(storage: dict[str, Any]) -> OfferDecision:
-        asked = question(offer("offer", storage, ONCE))
-        asked["workloads"][0]["scenario"]["targets"] = {"min_goodput_fraction": 0.955, "recovery_seconds": "14min"}
-        (found,) = DECIDE.answer(asked).offers
-        return found
+    def is_enough(less: dict[str, float]) -> bool:
+        report = answer(with_fields(scenario, rates | less))
+        drains = (report.interval.effective_interval_seconds or 0) <= report.interval.interval_seconds * (1 + 1e-9)
+        return drains and all(check.met for check in report.targets)
 
-    needs = {need.field: need for need in decided(SLOW).workloads[0].needs}
-    need = needs[f"storage.profile.{direction}_bytes_per_second"]
-    assert need.offered == 2e9
-    ample = {"write_bytes_per_second": "2 TB/s", "read_bytes_per_second": "2 TB/s"}
-    at_need, below = (
-        decided({"profile": ample | {f"{direction}_bytes_per_second": factor * need.needed}})
-        for factor in (1.001, 0.98)
-    )
-    assert (at_need.verdict, below.verdict) == ("enough", "not enough")
+    asked = question(offer("offer", SLOW, ONCE), settings=settings)
+    asked["workloads"][0]["scenario"]["targets"] = targets
+    (workload,) = DECIDE.answer(asked).offers[0].workloads
+    assert workload.proposed
+    proposed = workload.proposed.settings | {INTERVAL: workload.needs_interval_seconds}
+    scenario = with_fields(asked["workloads"][0]["scenario"] | {"storage": SLOW}, proposed)
+    needed = {need.field: need.needed for need in workload.needs}
+    rates = {path: needed[path] for path in (WRITE_RATE, READ_RATE)}
+    assert is_enough({})
+    assert not any(is_enough({path: 0.99 * rate}) for path, rate in rates.items())
+    required = REQUIRE.answer(scenario).needed
+    assert required.write_bytes_per_second == pytest.approx(rates[WRITE_RATE])
+    assert (required.read_bytes_per_second or rates[READ_RATE]) == pytest.approx(rates[READ_RATE])
 
 
 def test_a_proposed_interval_is_one_that_saves_can_keep() -> None:

@@ -227,6 +227,23 @@ def test_no_settings_cost_less_than_those_proposed() -> None:
     assert sum(saved) == pytest.approx(found.total_as_asked - found.total)
 
 
+def test_intervals_that_only_change_together_say_which_of_them_tells_what_both_save() -> None:
+    """A save of the main storage every 30 minutes is none after a multiple of the tier's proposed interval."""
+    nvme = {"kind": "local-nvme", "interval_seconds": "5min", "recovered_fraction": 0.6, "storage": {"profile": {
+        "node_write_bytes_per_second": "10 GB/s", "node_read_bytes_per_second": "20 GB/s"}}}  # fmt: skip
+    report = DECIDE.answer(question(offer("tier", SLOW, tiers=[nvme]), settings={}))
+    (found,) = report.offers
+    tier, main = found.workloads[0].changes
+    assert (tier.needs_next_change, tier.saves, main.needs_next_change) == (True, None, False)
+    assert found.total is not None
+    assert main.saves == pytest.approx((found.total_as_asked or 0) - found.total)
+    grid = next(each for each in decision_summary(report).grids if each.title == "Proposed settings")
+    assert [(row[2], row[5]) for row in grid.rows] == [
+        ("interval of tier 1", "with the interval below"),
+        ("interval", f"{main.saves:,.0f}"),
+    ]
+
+
 def test_an_offer_that_misses_a_target_or_holds_too_little_is_not_enough_and_says_why() -> None:
     asked = question(offer("slow", SLOW), offer("small", FLASH, capacity_bytes="1GB"), offer("flash", FLASH))
     asked["workloads"][0]["scenario"]["targets"] = {"recovery_seconds": "8min"}
