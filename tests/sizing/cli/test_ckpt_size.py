@@ -269,7 +269,7 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
             "--interval is not a duration, got 'soon'",
         ),
         (["--model", "gpt2", "--data", "8", "--gpus", "16"], "--gpus must equal"),
-        (["--tensor", "8"], "model is required: add it."),
+        (["--tensor", "8"], "model is required: give --model NAME or --parameters N."),
         (["--model", "gpt2", "--storage", "nowhere.json"], "nowhere.json cannot be read"),
         (["--model", "gpt2", "--storage", "empty.json"], "must have at least one rate"),
         (["--json"], "the scenario is missing"),
