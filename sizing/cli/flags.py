@@ -343,7 +343,12 @@ class CommandLine:
                 return None
             return self._flag(word) or (self._flag_beside(word, field) if setting is not None or inside else None)
 
-        return replace(problem, field=subject, rule=_rename(rule, name), remedy=_rename(problem.remedy, name))
+        remedy = _rename(problem.remedy, name)
+        whole = [f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.alone and flag.field.startswith(f"{field}.")]
+        if problem.rule == REQUIRED and whole:
+            way = f"give {' or '.join(whole)}"
+            remedy = way if self.file is None else f"{remedy}, or {way}"
+        return replace(problem, field=subject, rule=_rename(rule, name), remedy=remedy)
 
     def _flag(self, word: str) -> str | None:
         """Find the flag of a field that is named by its path, or by a name that no other field has; None for a word."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -36,6 +37,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     for field, degree, name, size in _divisions(parallelism, model):
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
+    _check_experts(parallelism, model, cluster)
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
@@ -122,15 +124,42 @@ def _divisions(p: Parallelism, model: ResolvedModel) -> Iterator[tuple[str, int,
                 degree = p.expert_tensor_degree if group.experts else p.tensor
                 field, name = "expert_tensor" if group.experts else "tensor", f"the parts of {group.name},"
                 yield field, degree, name, group.pieces
-    if model.num_experts is not None:
-        for num_experts in {group.experts for group in model.inventory if group.experts}:
-            yield "expert", p.expert, "num_experts", num_experts
-    elif p.expert > 1:
+
+
+def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> None:
+    """Refuse expert ranks that divide neither the experts nor the ranks that share them; remedies divide both.
+
+    The ranks of a stage share the experts, or those of a shard group, in groups that cut one expert.
+    """
+    if model.num_experts is None and p.expert > 1:
         raise InvalidInput.of(
             "parallelism.expert",
             "must be 1 for a model without num_experts",
             value=p.expert,
             remedy="remove it, or give the model's experts",
+        )
+    cut, num_experts = p.expert_tensor_degree, math.gcd(*(group.experts for group in model.inventory))
+    of_group = p.shard_group is not None and p.ranks_per_stage % (p.expert * cut) == 0
+    ranks = p.tensor * p.shard_ranks if of_group else p.ranks_per_stage
+    name = "tensor x shard_group" if of_group else "tensor x context x data"
+    if ranks % cut:
+        raise _does_not_divide("expert_tensor", cut, name, ranks)
+    valid = nearest_divisors_text(math.gcd(num_experts, ranks // cut), p.expert)
+    if num_experts % p.expert:
+        raise InvalidInput.of(
+            "parallelism.expert", f"must divide num_experts {num_experts}", value=p.expert, remedy=valid
+        )
+    if ranks // cut % p.expert:
+        more = p.expert * cut // math.gcd(p.tensor * p.context, p.expert * cut)
+        data = -(-p.data // more) * more
+        other = f"shard_group to {p.num_replicas}" if of_group else f"data to {data}"
+        if cluster.num_gpus is not None and not of_group:
+            other += f" and cluster.num_gpus to {p.num_gpus // p.data * data}"
+        raise InvalidInput.of(
+            "parallelism.expert",
+            f"must divide {name} / expert_tensor = {ranks // cut}",
+            value=p.expert,
+            remedy=f"{valid}, or set {other}",
         )
 
 

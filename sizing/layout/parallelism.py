@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from itertools import chain, groupby, islice, repeat
@@ -170,36 +169,12 @@ class Parallelism(StrictModel):
             )
         if len(set(self.rank_order)) != len(self.rank_order):
             raise broken_rule("has a rank_order that repeats an axis", "name each axis once")
-        stage, experts = self.ranks_per_stage, self.expert * self.expert_tensor_degree
-        if stage % experts:
-            more = experts // math.gcd(self.tensor * self.context, experts)
-            raise broken_rule(
-                f"has expert x expert_tensor = {experts}, which does not divide tensor x context x data = {stage}",
-                self._experts_remedy(stage, f"data to {-(-self.data // more) * more}"),
-            )
         if self.shard_group is not None and self.num_replicas % self.shard_group:
             raise broken_rule(
                 f"has shard_group {self.shard_group}, which does not divide data x context = {self.num_replicas}",
                 nearest_divisors_text(self.num_replicas, self.shard_group),
             )
-        if self.shard_group is not None and self.tensor * self.shard_group % experts:
-            # One group of all replicas has the ranks of a stage, which the check above covers.
-            raise broken_rule(
-                f"has expert x expert_tensor = {experts}, which does not divide tensor x shard_group = "
-                f"{self.tensor * self.shard_group}",
-                self._experts_remedy(self.tensor * self.shard_group, f"shard_group to {self.num_replicas}"),
-            )
         return self
-
-    def _experts_remedy(self, num_ranks: int, other: str) -> str:
-        """Name degrees of which each alone lets the experts share these ranks; divisors of the given ones cut them."""
-        expert, cut = self.expert, self.expert_tensor_degree
-        ways = [
-            f"{name} to {math.gcd(degree, num_ranks // beside)}"
-            for name, degree, beside in (("expert", expert, cut), ("expert_tensor", cut, expert))
-            if num_ranks % beside == 0
-        ]
-        return f"set {', '.join(ways)} or {other}" if ways else f"set {other}"
 
     @model_validator(mode="after")
     def _layers_are_stated_once(self) -> Self:

@@ -24,6 +24,7 @@ _PLAIN = {
     "rework_seconds": "work repeated",
     "regroup_seconds": "time to regroup",
     "storage.preset": "known storage system",
+    "required.write_bytes_per_second": "write bandwidth (without goodput)",
 }
 """Ends of names of which the words would be jargon. The fraction counts detection and restart beside the work."""
 _ABBREVIATIONS = {name.lower(): name for name in ("MTBF", "GPU", "GPUs", "NICs", "EMA")}

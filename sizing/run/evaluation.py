@@ -152,6 +152,8 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         effective_interval_seconds=effective,
         leaves_out_restore=timing.leaves_out_restore,
     )
+    if process is not None and reliability is not None:
+        interval = interval.model_copy(update={"leaves_out_restart": reliability.leaves_out_restart})
     recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
     interval_seconds = checkpoint.interval_seconds if effective is None else effective
     num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0

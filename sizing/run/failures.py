@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from sizing.catalog_file import catalog_name
@@ -207,6 +208,7 @@ class Reliability(StrictModel):
     restart_seconds: Seconds | None = Field(
         None,
         description="Measured seconds from detection until training goes on, reading included. "
+        "A restore that takes longer counts instead; 0 leaves relaunch and restore out. "
         "Default: computed from relaunch_seconds and the restore.",
     )
     strategy: StrategyName | None = Field(
@@ -297,10 +299,23 @@ class Reliability(StrictModel):
         return series_mtbf_seconds(*rates)
 
     def recovery_seconds(self, reading_seconds: Numbers) -> Numbers:
-        """Time R from a failure until training goes on, of which `reading_seconds` are the restore."""
-        if self.restart_seconds is not None:
-            return self.detection_seconds + self.restart_seconds
-        return seconds_before_reading(self) + reading_seconds
+        """Time R from a failure until training goes on, of which `reading_seconds` are the restore.
+
+        A measured restart is no shorter than the restore that it includes. One of 0 leaves both out.
+
+        >>> measured = Reliability(mtbf_seconds=3600, detection_seconds=60, restart_seconds=300)
+        >>> float(measured.recovery_seconds(80.0)), float(measured.recovery_seconds(900.0))
+        (360.0, 960.0)
+        """
+        if self.restart_seconds is None:
+            return seconds_before_reading(self) + reading_seconds
+        restart = np.where(np.greater(self.restart_seconds, 0), np.maximum(self.restart_seconds, reading_seconds), 0.0)
+        return self.detection_seconds + restart
+
+    @property
+    def leaves_out_restart(self) -> bool:
+        """Whether relaunch and restore count for nothing, as arithmetic of lost work alone has it."""
+        return self.restart_seconds is not None and not np.any(self.restart_seconds)
 
     @property
     def recovery_strategy(self) -> StrategyName:

@@ -124,11 +124,16 @@ class Interval(Figures):
         description="Whether recovery leaves out the restore, as neither a read rate nor "
         "reliability.restart_seconds is given: goodput is then at most, and the loss at least, what stands here.",
     )
+    leaves_out_restart: bool = Field(
+        False,
+        description="Whether recovery leaves out relaunch and restore, as reliability.restart_seconds is 0: goodput is "
+        "then at most, and the loss at least, what stands here.",
+    )
 
     @property
     def at_least(self) -> str:
         """The words `at least` before a loss that leaves out the restore; empty before any other."""
-        return "at least " if self.leaves_out_restore else ""
+        return "at least " if self.leaves_out_restore or self.leaves_out_restart else ""
 
 
 def interval_of(
@@ -284,10 +289,16 @@ def overhead_warnings(
         )
         return
     restart, reading = reliability.restart_seconds, restore.seconds
-    if restart is not None and reading is not None and restart < reading:
+    if restart == 0:
+        left_out = "restore" if reading is None else f"a restore of {seconds_text(reading)}"
+        yield (
+            f"reliability.restart_seconds 0 leaves relaunch and {left_out} out of lost time and goodput. Remove it to "
+            "count them"
+        )
+    elif restart is not None and reading is not None and restart < reading:
         yield (
             f"reliability.restart_seconds {restart:g} is shorter than the restore, which reads for "
-            f"{seconds_text(reading)}. Remove it and give reliability.relaunch_seconds"
+            f"{seconds_text(reading)} and counts instead. Remove it and give reliability.relaunch_seconds"
         )
     if restart is None and reading is None:
         yield "No read bandwidth given: recovery leaves out the restore. Give it or reliability.restart_seconds"

@@ -49,7 +49,7 @@ class Required(Figures):
 
     write_bytes_per_second: float | None = Field(
         description="Min write rate over all nodes that meets write_target, in bytes per second. "
-        "Null when no rate does."
+        "A goodput target may need more: needed_together of an answer has that. Null when no rate does."
     )
     write_per_node_bytes_per_second: float | None = Field(
         description="Min write rate of one node that goes with it, in bytes per second: its share of a save, or of an "

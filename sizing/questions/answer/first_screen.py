@@ -160,6 +160,7 @@ def _loss(report: SizingReport) -> Iterator[Row]:
         lost = percent_text(interval.lost_at_interval_fraction)
         meaning = f"{every}: {_shares_text(report.shares)}"
         meaning += f"; restore left out: give {READ_RATE}" if interval.leaves_out_restore else ""
+        meaning += "; relaunch and restore left out" if interval.leaves_out_restart else ""
         row = roughly(report, LeadingRow("Lost time", lost, meaning), LOST)
         yield row._replace(figure=f"{interval.at_least}{row.figure}")
     elif report.overhead.fraction is not None:

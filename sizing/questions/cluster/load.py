@@ -92,9 +92,9 @@ class JobLoad:
 
     `tiers` stand in front of the shared storage, peers and groups that train on first; a share `used_fraction` of all
     failures needs the shared storage; `recovery_seconds` pass after such a failure besides reading and waits for nodes,
-    of a `measured_restart_seconds` what reading leaves; `mtbf_seconds` is None where failures are unknown. Replaced
-    nodes come from the `pool`, at once where it is None. With strategy shrink `throughput_fraction` of the groups
-    train, as the mean over the time.
+    or `detection_seconds` and of a `measured_restart_seconds` what reading leaves; `mtbf_seconds` is None where
+    failures are unknown. Replaced nodes come from the `pool`, at once where it is None. With strategy shrink
+    `throughput_fraction` of the groups train, as the mean over the time.
     """
 
     group: JobGroup
@@ -104,6 +104,7 @@ class JobLoad:
     snapshot_seconds: float | None
     mtbf_seconds: float | None
     recovery_seconds: float
+    detection_seconds: float
     measured_restart_seconds: float | None
     tiers: tuple[Level, ...]
     used_fraction: float
@@ -139,7 +140,8 @@ class JobLoad:
         """Time from a failure until the job reads, where the file system gives it so much."""
         if self.measured_restart_seconds is None or self.restore is None:
             return self.recovery_seconds
-        return max(0.0, self.measured_restart_seconds - self.restore.alone_seconds(read_bytes_per_second))
+        left = self.measured_restart_seconds - self.restore.alone_seconds(read_bytes_per_second)
+        return self.detection_seconds + max(0.0, left)
 
     def compute_seconds(self, write_bytes_per_second: float) -> float:
         """Training between two saves: what the interval leaves beside the stall of a save alone."""
@@ -217,6 +219,7 @@ def _compute_load(scenario: ClusterScenario, group: JobGroup, index: int) -> Job
         snapshot_seconds=planning,
         mtbf_seconds=None,
         recovery_seconds=0.0,
+        detection_seconds=0.0,
         measured_restart_seconds=None,
         tiers=front,
         used_fraction=1.0,
@@ -249,7 +252,8 @@ def _add_failures(load: JobLoad, process: FailureProcess, levels: Sequence[Level
         load,
         mtbf_seconds=1 / (1 / float(process.mtbf_seconds) - per_second),
         recovery_seconds=before_reading,
-        measured_restart_seconds=recovery if reliability.restart_seconds is not None else None,
+        detection_seconds=reliability.detection_seconds,
+        measured_restart_seconds=reliability.restart_seconds,
         tiers=tuple(front),
         used_fraction=float(main.used_fraction),
         pool=process.pool,

@@ -89,7 +89,8 @@ class FoundLayout(StrictModel):
         description="Seconds to read the checkpoint, exchange included. Null without a read rate."
     )
     required_write_bytes_per_second: float | None = Field(
-        description="Min write rate that meets the targets, in bytes per second. Null when no rate does."
+        description="Min write rate that meets the targets, in bytes per second; a goodput target may need more. "
+        "Null when no rate does."
     )
 
 

@@ -16,6 +16,7 @@ from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.degrees import SEARCHED_DEGREES, DegreeSearch
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
+from sizing.layout.parallelism import nearest_divisors_text
 from sizing.layout.sharding import has_distributed_optimizer
 from sizing.layout.trained_model import trained_inventory
 from sizing.model import ResolvedModel
@@ -253,12 +254,18 @@ class Search:
                 remedy="give fewer contexts, even_stages, or a num_gpus with fewer divisors",
             )
         if not candidates and self.degrees.kept:
-            kept = {name: getattr(self.scenario.parallelism, name) for name in self.degrees.kept}
+            given = self.scenario.parallelism
+            kept = {name: getattr(given, name) for name in self.degrees.kept}
+            others = given.model_parallel_size * given.context
+            remedy = "change it or a degree"
+            if given.expert > 1 and self.num_gpus % others == 0:
+                shared = math.gcd(self.question.model(tensor=1).num_experts or 1, self.num_gpus // others)
+                remedy = f"change it, or expert: {nearest_divisors_text(shared, given.expert)}"
             raise InvalidInput.of(
                 "scenario.cluster.num_gpus",
                 f"must be a multiple of {' x '.join(f'{name} {degree}' for name, degree in kept.items())}",
                 value=self.num_gpus,
-                remedy="change it or a degree",
+                remedy=remedy,
             )
         return candidates
 

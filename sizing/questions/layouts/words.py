@@ -68,7 +68,7 @@ def _list_cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[st
     yield "write", _text_or_dash(layout.write_seconds, seconds_text)
     yield "stall", _text_or_dash(layout.stall_seconds, seconds_text)
     yield "restore", _text_or_dash(layout.restore_seconds, seconds_text)
-    yield "min write bandwidth", _text_or_dash(layout.required_write_bytes_per_second, rate_text)
+    yield "min write bandwidth (without goodput)", _text_or_dash(layout.required_write_bytes_per_second, rate_text)
 
 
 def _text_or_dash(value: _Number | None, text: Callable[[_Number], str]) -> str:

@@ -15,7 +15,7 @@ import typer.main
 from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, CommandLine, flag_words
 from sizing.cli.main import main
 from sizing.cli.verbs import app
-from sizing.errors import InvalidInput, Problem
+from sizing.errors import REQUIRED, InvalidInput, Problem
 from sizing.guesses.fields import field_at
 from tests.testbed.terminal import ckpt_size, typed
 
@@ -115,6 +115,13 @@ def test_a_plain_word_is_a_field_only_where_its_flag_is_typed() -> None:
     assert CommandLine(None, {"parallelism.data": "--data"}).problem(problem).remedy == "give other --data"
     assert flag_words(None, {})("two objectives, more data") == "two objectives, more data"
     assert str(InvalidInput([problem])) == "parallelism has data that does not fit: give other data."
+
+
+def test_a_block_that_is_missing_is_asked_for_by_the_flags_that_give_it(tmp_path: Path) -> None:
+    problem = Problem("model", REQUIRED, "", "add it")
+    flags = "give --model NAME or --parameters N"
+    assert CommandLine(None, {"cluster.num_gpus": "--gpus"}).problem(problem).remedy == flags
+    assert CommandLine(tmp_path / "scenario.yaml", {}).problem(problem).remedy == f"add it, or {flags}"
 
 
 REMEDIES = {

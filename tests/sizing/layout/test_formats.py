@@ -661,7 +661,33 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             "megatron-distributed-optimizer or torch-dist.",
         ),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
-        ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
+        ({"parallelism": {"expert": 3, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
+        (
+            {
+                "model": {"preset": "deepseek-v3"},
+                "parallelism": {"pipeline": 16, "data": 128, "expert": 3},
+                "cluster": {"num_gpus": 2048},
+            },
+            "parallelism.expert must divide num_experts 256, got 3: the nearest valid degrees are 2 and 4.",
+        ),
+        (
+            {"model": {"preset": "deepseek-v3"}, "parallelism": {"data": 96, "expert": 64}},
+            "parallelism.expert must divide tensor x context x data / expert_tensor = 96, got 64: "
+            "the nearest valid degrees are 16 and 32, or set data to 128.",
+        ),
+        (
+            {
+                "model": {"preset": "deepseek-v3"},
+                "parallelism": {"pipeline": 2, "data": 96, "expert": 64},
+                "cluster": {"num_gpus": 192},
+            },
+            "are 16 and 32, or set data to 128 and cluster.num_gpus to 256.",
+        ),
+        (
+            {"model": {"preset": "mixtral-8x7b"}, "parallelism": {"data": 9, "expert_tensor": 2}},
+            "parallelism.expert_tensor must divide tensor x context x data 9, got 2: the nearest valid degrees are 1 "
+            "and 3.",
+        ),
         ({"parallelism": {"expert": 2, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
         (
             {"model": {"preset": "mixtral-8x7b"}, "parallelism": {"expert": 16, "data": 16}},

@@ -134,10 +134,11 @@ def test_experts_cut_over_some_of_the_tensor_ranks_must_divide_them() -> None:
 
 def test_a_shard_group_that_experts_do_not_divide_is_refused() -> None:
     degrees = {"data": 8, "expert": 4, "shard_group": 2}
-    with pytest.raises(
-        InvalidInput, match=r"expert x expert_tensor = 4, which does not divide tensor x shard_group = 2"
-    ):
-        scenario_from(question({"architecture": EXPERTS}, degrees))
+    sentence = (
+        r"expert must divide tensor x shard_group / expert_tensor = 2, got 4: .* 1 and 2, or set shard_group to 8"
+    )
+    with pytest.raises(InvalidInput, match=sentence):
+        size_layout(scenario_from(question({"architecture": EXPERTS}, degrees)))
 
 
 class Planned(NamedTuple):

@@ -47,6 +47,19 @@ def test_detection_and_restart_come_before_reading_except_where_restart_includes
     assert power.last_back_seconds == pytest.approx(1100 - alone + 10 * alone)
 
 
+def test_a_measured_restart_shorter_than_the_restore_is_the_detection_and_the_restore() -> None:
+    measured, computed = (
+        loads_of(document(num_jobs=10, reliability={"mtbf_seconds": "1d", "detection_seconds": 100} | restart))
+        for restart in ({"restart_seconds": 1}, {"relaunch_seconds": 0})
+    )
+    for read_rate in (8e9, 80e9):
+        storms = [
+            find_restore_storms(each, read_bytes_per_second=read_rate, nodes_per_rack=None)
+            for each in (measured, computed)
+        ]
+        assert storms[0] == storms[1]
+
+
 @pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])
 @pytest.mark.parametrize("node_rate", ["1 GB/s", "100 GB/s"])
 def test_a_job_alone_is_back_when_its_own_restore_ends_passing_on_included(strategy: str, node_rate: str) -> None:

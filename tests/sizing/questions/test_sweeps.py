@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_fields
 from sizing.questions.registry import SWEEP
 from sizing.questions.sweep.figures import FIGURES
 from sizing.questions.sweep.report import SweepReport
 from sizing.questions.sweep.request import REFERENCE_SWEEP
 from sizing.questions.sweep.table import pareto_front
+from sizing.questions.sweep.words import sweep_summary
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.examples import examples
@@ -302,3 +304,22 @@ def test_what_cannot_be_swept_is_refused_with_the_limit(request_document: object
     with pytest.raises(InvalidInput) as refused:
         SWEEP.answer(request_document)
     assert sentence in str(refused.value)
+
+
+def test_the_write_rate_that_a_sweep_requires_meets_all_but_the_goodput_that_its_heading_leaves_out() -> None:
+    scenario = {
+        "model": {"preset": "llama-3.1-70b"},
+        "parallelism": {"tensor": 8, "pipeline": 4, "data": 16},
+        "checkpoint": {"format": "torch-dist", "mode": "async", "interval_seconds": ["20min", "30min"]},
+        "storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "20 GB/s"}},
+        "reliability": {"mtbf_seconds": "3h", "relaunch_seconds": "5min"},
+        "targets": {"min_goodput_fraction": 0.9, "max_overhead_fraction": 0.01},
+    }
+    report = SWEEP.answer(scenario)
+    required = report.columns.index("required.write_bytes_per_second")
+    (grid,) = sweep_summary(report).grids
+    assert "required\nwrite bandwidth (without goodput)" in grid.columns
+    for row in report.rows:
+        fields = {"checkpoint.interval_seconds": row[0], "storage.profile.write_bytes_per_second": row[required]}
+        met = {check.target: check.met for check in answer(with_fields(scenario, fields)).targets}
+        assert met == {"max_overhead_fraction": True, "min_goodput_fraction": False}

@@ -67,9 +67,9 @@ def test_meta_projects_the_time_to_failure_of_larger_jobs(gpus: int, half_a_digi
 
 def test_reading_counts_unless_a_restart_was_measured() -> None:
     computed = report(ASYNC).interval
-    measured = report(ASYNC, reliability={"relaunch_seconds": 0.0, "restart_seconds": 400}).interval
+    measured = report(ASYNC, reliability={"relaunch_seconds": 0.0, "restart_seconds": 2400}).interval
     assert computed.recovery_seconds == pytest.approx(360 + (report(ASYNC).restore.seconds or 0))
-    assert measured.recovery_seconds == 460
+    assert measured.recovery_seconds == 2460
 
 
 def test_failures_that_hang_make_the_detection_and_a_midpoint_the_relaunch_where_nobody_says() -> None:
@@ -107,9 +107,9 @@ def test_a_recovery_target_without_reliability_is_told_what_is_left_out() -> Non
 
 
 def test_no_relaunch_is_assumed_beside_a_measured_restart() -> None:
-    rate = {"mtbf_seconds": "9h", "restart_seconds": "20min"}
+    rate = {"mtbf_seconds": "9h", "restart_seconds": "40min"}
     found = report(document(ASYNC, reliability=None) | {"reliability": rate})
-    assert found.interval.recovery_seconds == pytest.approx(72.6 + 1200)
+    assert found.interval.recovery_seconds == pytest.approx(72.6 + 2400)
     fields = [row.field for row in found.assumptions if row.field.startswith("reliability.")]
     assert fields == ["reliability.detection_seconds"]
 
@@ -127,7 +127,8 @@ def test_a_recovery_shorter_than_detection_and_relaunch_is_not_blamed_on_the_sto
 
 
 def test_a_restart_shorter_than_the_reading_is_doubted() -> None:
-    assert any("is shorter than the restore, which reads for 82.80 s" in warning for warning in report().warnings)
+    warnings = report(reliability={"restart_seconds": 80}).warnings
+    assert any("is shorter than the restore, which reads for 82.80 s" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(

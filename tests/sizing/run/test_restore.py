@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.published import published
+from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.registry import REQUIRE
 from sizing.run.read_plan import overlapping_shards
 from sizing.run.restore import Restore
@@ -103,6 +104,31 @@ def test_a_measured_restart_that_takes_longer_is_held_against_the_target() -> No
         "none",
         "max recovery (RTO) 5.0 min: not met at any value; reliability.restart_seconds alone is 20.0 min",
     )
+
+
+def test_a_measured_restart_is_no_shorter_than_its_restore_in_every_figure() -> None:
+    """All ranks read 82.8 TB at 1 TB/s; the lost time is that of a run that relaunches at once and reads so long."""
+    short = report(reliability={"detection_seconds": 60, "restart_seconds": 10})
+    computed = report(reliability={"detection_seconds": 60, "restart_seconds": None, "relaunch_seconds": 0})
+    for found in (short, computed):
+        assert found.restore.time_to_first_step_seconds == pytest.approx(142.8)
+        assert found.interval.recovery_seconds == pytest.approx(142.8)
+    assert short.interval.lost_at_interval_fraction == computed.interval.lost_at_interval_fraction
+    assert any(
+        "shorter than the restore, which reads for 82.80 s and counts instead" in each for each in short.warnings
+    )
+
+
+def test_a_restart_of_zero_leaves_the_restart_out_and_the_answer_says_so() -> None:
+    """As published arithmetic of lost work does, which knows no restart."""
+    found = report(reliability={"detection_seconds": 0, "restart_seconds": 0})
+    assert found.interval.recovery_seconds == 0
+    assert found.interval.leaves_out_restart
+    (lost,) = (row for row in first_screen(found).figures if row.label == "Lost time")
+    assert lost.figure.startswith("at least ")
+    assert lost.meaning.endswith("; relaunch and restore left out")
+    assert "the run loses at least" in first_screen(found).verdict
+    assert any("leaves relaunch and a restore of 82.80 s out of lost time" in each for each in found.warnings)
 
 
 @pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])
