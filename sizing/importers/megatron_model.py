@@ -125,7 +125,8 @@ def put_model(reader: SettingReader) -> None:
 def _unlike(shape: BlockShape) -> str:
     norm = "RMSNorm" if shape.rms_norm else "LayerNorm"
     beside = " with modules of multi-token prediction (mtp_num_layers)" if shape.has_prediction_modules else ""
-    return f"no family here has {norm}, {'a' if shape.gated else 'no'} gate and these biases, norms and positions{beside}"
+    gate = "a" if shape.gated else "no"
+    return f"no family here has {norm}, {gate} gate and these biases, norms and positions{beside}"
 
 
 def _strange_layers(reader: SettingReader) -> str | None:
