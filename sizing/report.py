@@ -138,9 +138,9 @@ class SizingReport(RunReport, LayoutReport):
     )
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
-        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit: of "
-        "calibrated times and rates, and of other figures the least and largest value over the ends of these, first "
-        "of writes, then of restores. Empty without a calibration."
+        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. Of "
+        "figures that follow from calibrated times and rates it is the least and largest value over the ends of these, "
+        "first of writes, then of restores. Empty without a calibration."
     )
     assumptions: list[Assumption] = Field(
         description="Values that the answer uses and that the scenario did not state."

@@ -393,7 +393,9 @@ def test_weights_that_trainer_writes_beside_zero_are_an_export_of_each_save(
     tmp_path: Path, stage: int, *, is_exported: bool
 ) -> None:
     for step in (10, 20):
-        laid_folders.trainer_with_deepspeed(tmp_path / f"checkpoint-{step}", stage=stage)
+        folder = laid_folders.trainer_with_deepspeed(tmp_path / f"checkpoint-{step}", stage=stage)
+        for path in folder.rglob("*"):
+            os.utime(path, (STARTED_AT + 60 * step, STARTED_AT + 60 * step))
     found = observe_run(str(tmp_path), base=None)
     assert found.scenario is not None
     checkpoint = found.scenario["checkpoint"]

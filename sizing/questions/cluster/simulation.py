@@ -153,6 +153,11 @@ def measure_goodput_error(record: GroupRecord, *, num_jobs: int, horizon_seconds
 
     It rests on the failures that were drawn: where hardly any were, it is too small.
     Source: as of the stalls, Law and Kelton, Simulation Modeling and Analysis, section 9.5.3.
+
+    >>> record = GroupRecord()
+    >>> record.useful_seconds_by_batch.extend(90.0 * batch for batch in range(1, 21))
+    >>> measure_goodput_error(record, num_jobs=1, horizon_seconds=2000.0)
+    0.0
     """
     useful = np.diff(np.asarray(record.useful_seconds_by_batch), prepend=0.0)
     return _interval_of_batches(useful / (num_jobs * horizon_seconds / _NUM_BATCHES))

@@ -99,12 +99,12 @@ def further_runs(rows: Sequence[RunMeasurement]) -> str:
     num_nodes = max(nodes for nodes, *_ in configurations)
     ranks_per_node = max(ranks // nodes for nodes, ranks, *_ in configurations)
     megabytes = max(1, round(max(size for _, _, size, *_ in configurations) / 1e6))
-    nodes = f" --nodes {','.join(map(str, sorted({1, (num_nodes + 1) // 2, num_nodes})))}" if num_nodes > 1 else ""
+    nodes = ",".join(map(str, sorted({1, (num_nodes + 1) // 2, num_nodes})))
     engine = f" --engine {rows[0].measurement.engine}" if rows else ""
     writers = ",".join(map(str, sorted({1, 2, max(3, ranks_per_node)})))
     return (
-        "measure several numbers of ranks with two sizes, for example ckpt-bench scan --target DIR"
-        f"{engine}{nodes} --writers {writers} --bytes-per-rank {megabytes}MB,{3 * megabytes}MB"
+        f"measure several numbers of ranks with two sizes, for example ckpt-bench scan --nodes {nodes} --target DIR"
+        f"{engine} --writers {writers} --bytes-per-rank {megabytes}MB,{3 * megabytes}MB"
     )
 
 
