@@ -112,6 +112,12 @@ class CheckpointContents(StrictModel):
         return has_optimizer and bool(held & {"weights", "master"}) and not self.missing_files
 
     @property
+    def lacks_weights(self) -> bool:
+        """Whether the weights there are not counted, as others may be in files that are missing."""
+        has_weights = any(total.part == "weights" for total in self.tensors)
+        return has_weights and self.num_parameters is None and bool(self.missing_files)
+
+    @property
     def is_adapter(self) -> bool:
         """Whether it has the weights of an adapter, without those of the base model."""
         return self.layout == ADAPTER

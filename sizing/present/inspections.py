@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from sizing.checkpoint_files.contents import FORMAT, FRAMEWORK, CheckpointContents
 from sizing.checkpoint_files.dtypes import NOT_STATED
-from sizing.checkpoint_files.missing_files import may_hold_part_of_weights
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout.formats import FORMATS
 from sizing.present.document import Document, titled_document
@@ -40,13 +39,8 @@ def tensors_grid(contents: CheckpointContents) -> Grid:
         )
         for total in contents.tensors
     )
-    title = "Tensors of the files that are there" if lacks_weights(contents) else "Tensors"
+    title = "Tensors of the files that are there" if contents.lacks_weights else "Tensors"
     return Grid(f"{title} ({layout}{contents.format})", ("part", "dtype", "tensors", "parameters", "bytes"), rows)
-
-
-def lacks_weights(contents: CheckpointContents) -> bool:
-    """Return whether weights are in files that are missing, so that the tensors there are not those of the model."""
-    return any(map(may_hold_part_of_weights, contents.missing_files))
 
 
 def files_section(contents: CheckpointContents) -> Section:
@@ -189,7 +183,7 @@ def resume_notes(contents: CheckpointContents) -> Iterator[str]:
             f"The optimizer keeps state of more than the {contents.num_parameters:,} parameters of the weights: they "
             "are not of one save, so their bytes are left out. Remove the one that is stray"
         )
-    if lacks_weights(contents):
+    if contents.lacks_weights:
         yield (
             "The tensors counted are those of the files that are there, not of the model: download or copy the missing "
             "files, and give the folder that has all"
@@ -205,7 +199,7 @@ def explain_unknown_parameters(contents: CheckpointContents) -> str:
     """Say why the number of parameters is not known, as the end of a sentence about the checkpoint."""
     if contents.is_adapter:
         return "is an adapter, which does not tell the model's number of parameters"
-    if lacks_weights(contents):
+    if contents.lacks_weights:
         return f"lacks files of weights ({contents.missing_files[0]}), and so does not tell the number of parameters"
     if _has_moments(contents) and not contents.is_whole:
         return "has optimizer state alone, which does not tell the model's number of parameters"
