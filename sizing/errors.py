@@ -327,7 +327,11 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     if owner is None:
         return "remove it"
     name, known = str(location[-1]), list(owner.model_fields)
-    if close := next(iter([*_paths_to(name, owner), *nearest(name, known, max_names=1)]), None):
+    block = "".join(
+        f"{part}." for part in location[:-1]
+    )  # in front of a path, which is else taken for one of the whole
+    inside = (f"{block}{path}" for path in _paths_to(name, owner))
+    if close := next(iter([*inside, *nearest(name, known, max_names=1)]), None):
         return f"did you mean {close}"
     return f"remove it; the fields here are {', '.join(known)}"
 

@@ -285,6 +285,16 @@ def by_names(error: InvalidInput, document: Mapping[str, Any]) -> InvalidInput:
     return InvalidInput(replace(problem, field=field(problem.field)) for problem in error.problems)
 
 
+def by_options(error: InvalidInput, names: Mapping[str, str]) -> InvalidInput:
+    """Put the names of a question's own flags, by the fields that they set, into the remedies of problems.
+
+    >>> found = InvalidInput.of("odds", "must have a range", value=None, remedy="give one, or set odds.guesses")
+    >>> str(by_options(found, {"odds.guesses": "--guesses"}))
+    'odds must have a range: give one, or set --guesses.'
+    """
+    return InvalidInput(replace(problem, remedy=_rename(problem.remedy, names.get)) for problem in error.problems)
+
+
 def flag_words(file: Path | None, given: Mapping[str, Any]) -> Callable[[str], str]:
     """Make the function that names flags in a sentence in place of their fields; `given` is by parameter name.
 

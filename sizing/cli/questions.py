@@ -16,7 +16,7 @@ import yaml
 from pydantic import JsonValue
 
 from sizing.cli.catalogs import print_catalog
-from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_names, flag_words, parse_varied_value
+from sizing.cli.flags import FLAG_OF_FIELD, FLAGS, by_names, by_options, flag_words, parse_varied_value
 from sizing.cli.report_files import REPORT_HELP, require_report_name, write_report
 from sizing.cli.report_text import answer_text
 from sizing.cli.scenarios import (
@@ -28,7 +28,7 @@ from sizing.cli.scenarios import (
     scenario_document,
 )
 from sizing.cli.verb_parameters import Described, VerbDescription, VerbParameter
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, NotInstalled
 from sizing.offer_tables import TABLE_KINDS, read_offers, write_offers
 from sizing.present.catalogs import CATALOGS
 from sizing.present.figure_names import FieldSpelling, as_field
@@ -297,7 +297,12 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
         request = question.parse_request(document)
     except InvalidInput as error:
         raise by_names(error, document) from None
-    output.answer(request)
+    try:
+        output.answer(request)
+    except NotInstalled:
+        raise
+    except InvalidInput as error:
+        raise by_options(error, {option.field: f"--{option.name}" for option in question.options}) from None
 
 
 def _value(option: Option, given: dict[str, Any]) -> Any:

@@ -37,6 +37,14 @@ def sentences(document: object) -> str:
             "write_bytes_per_second is not a known field, got 1: did you mean storage.profile.write_bytes_per_second.",
         ),
         (
+            {
+                "model": {"preset": "gpt2"},
+                "checkpoint": {"tiers": [{"kind": "local-nvme", "interval_seconds": 60, "write_bytes_per_second": 1}]},
+            },
+            "checkpoint.tiers.0.write_bytes_per_second is not a known field, got 1: "
+            "did you mean checkpoint.tiers.0.storage.profile.write_bytes_per_second.",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "interval": "1h"},
             "interval is not a known field, got '1h': did you mean checkpoint.interval_seconds.",
         ),

@@ -96,7 +96,7 @@ class Draws:
                 "odds",
                 "must have something that is not certain",
                 value=None,
-                remedy="give ranges here or in an offer, or guesses: true",
+                remedy="give ranges here or in an offer, or set odds.guesses",
             )
         of_one_draw = sum(max(1, len(answer.workloads)) for answer in answers)
         self.chunks = cut([0, num_draws], max_items=_ANSWERS_PER_CHUNK // of_one_draw)

@@ -127,3 +127,9 @@ def test_growth_and_author_may_be_typed(folder: Path) -> None:
     same, twice = found["growth"]
     assert (found["author"], twice["of"], twice["times"]) == ("Ada", "model", 2)
     assert same["offers"][0]["total"] == found["offers"][0]["total"] < twice["offers"][0]["total"]
+
+
+def test_odds_of_nothing_name_the_flag_that_would_give_them_something(folder: Path) -> None:
+    refused = decide_verb("--odds", "5000", cwd=folder)
+    assert refused.returncode == 2
+    assert "give ranges here or in an offer, or set --guesses." in refused.stderr

@@ -274,7 +274,7 @@ def broken() -> Iterator[tuple[dict[str, Any], str]]:
     from_zero = {"low": 0, "high": 60, "distribution": "log-uniform"}
     yield asked(ranges={"reliability.detection_seconds": from_zero}), "low must be above 0 where it is log-uniform"
     yield asked(ranges={MTBF: hours}, num_draws=200_000_000), "odds.num_draws must be at most 100000000"
-    yield asked(), "odds must have something that is not certain: give ranges here or in an offer, or guesses: true."
+    yield asked(), "odds must have something that is not certain: give ranges here or in an offer, or set odds.guesses."
     price = question(offer("slow", ranges={"prices.1.amount": {"low": 1, "high": 2}}), odds={})
     yield price, "did you mean prices.0.amount"
     euros = question(offer("slow", ranges={"prices.0.amount": {"low": "10 EUR", "high": 20}}), odds={})
