@@ -115,7 +115,7 @@ def _remedy(request: RunRequest, target: str) -> str:
     wanted, reliability = request.inputs.targets.recovery_seconds or 0.0, request.inputs.reliability
     if target == "recovery_seconds" and seconds_before_reading(reliability) >= wanted:
         return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted)}"
-    solution = joint_solution(request, (target,))
+    solution = joint_solution(request, (target,), first="write")
     if solution is None or not solution.values:
         if is_held_by_adapters(request, target):
             return _ADAPTERS
@@ -186,7 +186,7 @@ def process_text(request: RunRequest) -> str:
 def _with_cached_plans_text(request: RunRequest, target: str) -> str:
     """What would meet a target if saves reused their plans; empty where nothing would, or they do."""
     cached = with_cached_plans(request)
-    solution = joint_solution(cached, (target,)) if cached else None
+    solution = joint_solution(cached, (target,), first="write") if cached else None
     if cached is None or solution is None:
         return ""
     rates = _solution_text(cached, target, solution.values) or "the rates given"
@@ -211,7 +211,7 @@ def _beyond_cache_text(request: RunRequest, target: str) -> str:
     """What would meet a target if a full cache of the storage drained faster; empty where nothing would."""
     if request.given(BEYOND_CACHE) is None:
         return ""
-    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,))
+    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,), first="write")
     if solution is None:
         return ""
     rate = _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)

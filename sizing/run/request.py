@@ -112,6 +112,10 @@ class RunRequest:
             return None if assumed is None else float(assumed)
         return value
 
+    def total_of_file_system(self, solution: Solution) -> float:
+        """The write and the read rate of the file system together, those as given where a solution has none."""
+        return sum(solution.values.get(path, self.given(path) or 0.0) for path in (WRITE_RATE, READ_RATE))
+
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
         """A target with some fields set, where the scenario sets it and something is found."""
         return check_of(target, self.checks_at(values))
