@@ -26,6 +26,14 @@ from sizing.units import MAX_BYTES, MAX_SECONDS
 DRAINED = "interval_seconds"
 """Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
 INTERVAL = "checkpoint.interval_seconds"
+TARGET_NAMES = {
+    "max_stall_seconds": "stall",
+    "max_overhead_fraction": "overhead",
+    "recovery_seconds": "recovery",
+    "min_goodput_fraction": "goodput",
+    DRAINED: "drain before the next save",
+}
+"""What sentences call each target."""
 
 
 def profile_path(name: str, direction: Direction) -> str:
