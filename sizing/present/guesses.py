@@ -143,7 +143,7 @@ def moves_in_interval(report: SizingReport, figure: str) -> bool:
     own, interval = value_at(report, figure), report.prediction_intervals.get(figure)
     if own is None or interval is None:
         return False
-    return max(abs(end - own) for end in interval) > WIDE_FRACTION * abs(own)
+    return bool(max(abs(end - own) for end in interval) > WIDE_FRACTION * abs(own))
 
 
 def _put_range_before(report: SizingReport, figure: str, meaning: str, shown: Shown) -> str:

@@ -14,7 +14,7 @@ from sizing.present.rows import CALIBRATION, MTBF, READ_RATE, UNKNOWN, WRITE_RAT
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.interval import Interval
-from sizing.run.request import DRAINED
+from sizing.run.request import TARGET_NAMES
 from sizing.run.targets import TargetCheck
 from sizing.scenario import NUM_GPUS
 from sizing.units import (
@@ -26,13 +26,6 @@ from sizing.units import (
     share_of_interval_text,
 )
 
-_NAMES = {
-    "max_stall_seconds": "stall",
-    "max_overhead_fraction": "overhead",
-    "recovery_seconds": "recovery",
-    "min_goodput_fraction": "goodput",
-    DRAINED: "drain before the next save",
-}
 _ABBREVIATIONS = {"recovery_seconds": " (RTO)", "min_goodput_fraction": " (ETTR)"}
 _BLOCK = "targets."
 _GOODPUT = "min_goodput_fraction"
@@ -220,7 +213,7 @@ def remedies(report: SizingReport) -> list[str]:
     shown = report.targets_beyond_storage if report.needed_together else [check.target for check in report.targets]
     could_run = [f"To run: {_uncapitalize(report.training.remedy)}"] if report.training.remedy else []
     return could_run + [
-        f"{_NAMES[check.target].capitalize()}: {check.remedy}"
+        f"{TARGET_NAMES[check.target].capitalize()}: {check.remedy}"
         for check in report.targets
         if check.remedy and check.target in shown and check.is_decided
     ]
@@ -234,7 +227,7 @@ def met_together(targets_beyond_storage: Sequence[str]) -> str:
 
 def target_names(targets: Iterable[str]) -> str:
     """Write targets by their short names."""
-    return ", ".join(_NAMES[target] for target in targets)
+    return ", ".join(TARGET_NAMES[target] for target in targets)
 
 
 def target_rows(checks: Sequence[TargetCheck]) -> list[Row]:
@@ -250,12 +243,12 @@ def _target_row(check: TargetCheck) -> Row:
         remedy += f"; {'missed' if check.met else 'met'} if {', or '.join(ifs)}"
     remedy += _WITHOUT_RESTORE if _is_bound(check) else ""
     figure = UNKNOWN if check.found is None else _figure(check, check.found)
-    name = f"{_NAMES[check.target]}{_ABBREVIATIONS.get(check.target, '')}"
+    name = f"{TARGET_NAMES[check.target]}{_ABBREVIATIONS.get(check.target, '')}"
     return Row(name, figure, f"asked {_limit(check)}: {judgement}{remedy}")
 
 
 def _figure_and_target(check: TargetCheck, defaults: Collection[str]) -> str:
-    text = _NAMES[check.target]
+    text = TARGET_NAMES[check.target]
     if check.found is not None:
         takes_longer = check.target == _OVERHEAD and check.found > 1  # than the interval between saves
         text += f"{': saves take' if takes_longer else ''} {_figure(check, check.found)}"

@@ -17,6 +17,7 @@ from sizing.run.request import (
     COPY_RATE,
     INTERVAL,
     READ_RATE,
+    TARGET_NAMES,
     WRITE_RATE,
     RunRequest,
     best_goodput_fraction,
@@ -83,11 +84,23 @@ def _overhead_remedy(request: RunRequest, figures: RunReport) -> str:
         INTERVAL: interval if interval <= interval_bounds(request)[1] else None,
     }
     alone = [{field: value} for field, value in ways.items() if value is not None]
-    meeting = [rates_text(way) for way in alone if _is_met(request, "max_overhead_fraction", way)]
+    meeting = [
+        (rates_text(way), _targets_broken(request, way))
+        for way in alone
+        if _is_met(request, "max_overhead_fraction", way)
+    ]
     cached = with_cached_plans(request)
     if cached is not None and _is_met(cached, "max_overhead_fraction", {}):
-        meeting.append(CACHED_PLANS)
-    return f"{', or '.join(meeting)} would meet it" if meeting else _NO_SINGLE_VALUE
+        meeting.append((CACHED_PLANS, _targets_broken(request, {}, otherwise=cached)))
+    return _ways_text(meeting) if meeting else _NO_SINGLE_VALUE
+
+
+def _ways_text(ways: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Say which of several ways would meet a target: those that break no other, else all with what they break."""
+    whole = [text for text, broken in ways if not broken]
+    if whole:
+        return f"{', or '.join(whole)} would meet it"
+    return "; ".join(f"{text} would meet it, but miss {' and '.join(broken)}" for text, broken in ways)
 
 
 def _is_met(request: RunRequest, target: str, values: Mapping[str, object]) -> bool:
@@ -115,30 +128,59 @@ def _remedy(request: RunRequest, target: str) -> str:
     wanted, reliability = request.inputs.targets.recovery_seconds or 0.0, request.inputs.reliability
     if target == "recovery_seconds" and seconds_before_reading(reliability) >= wanted:
         return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted)}"
-    solution = joint_solution(request, (target,))
+    solution = joint_solution(request, (target,), first="write")
     if solution is None or not solution.values:
         if is_held_by_adapters(request, target):
             return _ADAPTERS
         return _copy_remedy(request, target) if is_stall else _NO_STORAGE + _what_is_left(request, target)
-    ways = [_solution_text(request, target, solution.values)]
+    ways = [(_solution_text(request, target, solution.values), _targets_broken(request, solution.values))]
     cached = with_cached_plans(request)
     if cached is not None and _is_met(cached, target, {}):
-        ways.append(CACHED_PLANS)
-    return f"{', or '.join(ways)} would meet it"
+        ways.append((CACHED_PLANS, _targets_broken(request, {}, otherwise=cached)))
+    if ways[0][1] and (beside := joint_solution(request, (target, *_targets_met(request)), first="write")) is not None:
+        ways = [(_solution_text(request, target, beside.values), []), *ways]
+    return _ways_text(ways)
+
+
+def _targets_met(request: RunRequest, values: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    """The targets that are met, with some fields set."""
+    return tuple(check.target for check in request.checks_at(values or {}) if check.met and request.asks(check.target))
+
+
+def _targets_broken(
+    request: RunRequest, values: Mapping[str, float], *, otherwise: RunRequest | None = None
+) -> list[str]:
+    """The targets that are met as asked and missed with what meets another one, in words."""
+    still = _targets_met(otherwise or request, _rates_to_raise(request, values))
+    return [TARGET_NAMES[target] for target in _targets_met(request) if target not in still]
 
 
 def _solution_text(request: RunRequest, target: str, values: Mapping[str, float]) -> str:
-    """What a scenario must change to reach a solution, rounded unless the target is missed then, as near a peak."""
+    """What a scenario must change to reach a solution, rounded unless the target is missed then, as near a peak.
+
+    There the rates for the rounded interval are solved for anew.
+    """
     raised = _rates_to_raise(request, values)
-    rounded = {
+    if _is_met(request, target, _as_printed(raised)):
+        return rates_text(raised)
+    if INTERVAL in raised:
+        every = {INTERVAL: parse_seconds(min_seconds_text(raised[INTERVAL]))}
+        again = joint_solution(request.with_values(every), (target,), first="write")
+        if again is not None and INTERVAL not in again.values:
+            raised_again = {**_rates_to_raise(request, again.values), **every}
+            if _is_met(request, target, _as_printed(raised_again)):
+                return rates_text(raised_again)
+    return rates_text(raised, seconds_text_of=lambda seconds: f"{exact_number_text(seconds)} s")
+
+
+def _as_printed(values: Mapping[str, float]) -> dict[str, float]:
+    """Rates and an interval as a reader types them, rounded."""
+    return {
         field: parse_seconds(min_seconds_text(value))
         if field == INTERVAL
         else parse_bytes_per_second(min_rate_text(value))
-        for field, value in raised.items()
+        for field, value in values.items()
     }
-    if _is_met(request, target, rounded):
-        return rates_text(raised)
-    return rates_text(raised, seconds_text_of=lambda seconds: f"{exact_number_text(seconds)} s")
 
 
 def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping[str, float]:
@@ -186,7 +228,7 @@ def process_text(request: RunRequest) -> str:
 def _with_cached_plans_text(request: RunRequest, target: str) -> str:
     """What would meet a target if saves reused their plans; empty where nothing would, or they do."""
     cached = with_cached_plans(request)
-    solution = joint_solution(cached, (target,)) if cached else None
+    solution = joint_solution(cached, (target,), first="write") if cached else None
     if cached is None or solution is None:
         return ""
     rates = _solution_text(cached, target, solution.values) or "the rates given"
@@ -211,7 +253,7 @@ def _beyond_cache_text(request: RunRequest, target: str) -> str:
     """What would meet a target if a full cache of the storage drained faster; empty where nothing would."""
     if request.given(BEYOND_CACHE) is None:
         return ""
-    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,))
+    solution = joint_solution(request.with_values({BEYOND_CACHE: float(MAX_BYTES)}), (target,), first="write")
     if solution is None:
         return ""
     rate = _min_rate(request.with_values(solution.values), target, BEYOND_CACHE)

@@ -26,6 +26,14 @@ from sizing.units import MAX_BYTES, MAX_SECONDS
 DRAINED = "interval_seconds"
 """Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
 INTERVAL = "checkpoint.interval_seconds"
+TARGET_NAMES = {
+    "max_stall_seconds": "stall",
+    "max_overhead_fraction": "overhead",
+    "recovery_seconds": "recovery",
+    "min_goodput_fraction": "goodput",
+    DRAINED: "drain before the next save",
+}
+"""What sentences call each target."""
 
 
 def profile_path(name: str, direction: Direction) -> str:
@@ -111,6 +119,10 @@ class RunRequest:
             assumed = self.workload.copy_bytes_per_second
             return None if assumed is None else float(assumed)
         return value
+
+    def total_of_file_system(self, solution: Solution) -> float:
+        """The write and the read rate of the file system together, those as given where a solution has none."""
+        return sum(solution.values.get(path, self.given(path) or 0.0) for path in (WRITE_RATE, READ_RATE))
 
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
         """A target with some fields set, where the scenario sets it and something is found."""

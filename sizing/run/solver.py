@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -70,19 +71,31 @@ def known_targets(request: RunRequest) -> tuple[str, ...]:
     return tuple(target for target in all_targets(request) if request.check(target, request.unlimited) is not None)
 
 
-def joint_solution(request: RunRequest, targets: tuple[str, ...], *, first: Direction = "write") -> Solution | None:
+def joint_solution(request: RunRequest, targets: tuple[str, ...], *, first: Direction | None = None) -> Solution | None:
     """The min rates that together meet targets, or None where no storage does at any interval.
 
     At the interval asked for, else at the best one. For goodput the limits of direction `first` are raised alone where
-    that is enough, else those of the other direction, else both by one factor.
+    that is enough, else those of the other direction, else both by one factor. Without `first` all of these ways are
+    tried, from the rates as given and from those that targets of one direction need, and the one with the min total of
+    the file system's rates is taken.
     """
     bases = {direction: _solve_direction(request, targets, direction) for direction in TARGETS_OF}
     if bases["read"] is None:
         return None
     if GOODPUT in targets:
-        order: tuple[Direction | None, ...] = (first, "read" if first == "write" else "write", None)
-        stages = (stage for is_free in (False, True) for stage in _goodput_stages(request, targets, order, is_free))
-        return next(stages, None)
+        order: tuple[Direction | None, ...] = (first or "write", "read" if first != "read" else "write", None)
+        needed = {path: rate for base in bases.values() if base is not None for path, rate in base.values.items()}
+        given = request.given(READ_RATE)
+        if READ_RATE not in needed and WRITE_RATE in needed and given is not None:  # reads no faster than writes
+            needed[READ_RATE] = min(given, needed[WRITE_RATE])
+        for is_free in (False, True):
+            stages = _goodput_stages(request, targets, order, is_free)
+            if first is None:
+                stages = chain(stages, _goodput_stages(request.with_values(needed), targets, order, is_free))
+            solution = next(stages, None) if first else min(stages, key=request.total_of_file_system, default=None)
+            if solution is not None:
+                return solution
+        return None
     if bases["write"] is None:
         longer = _at_longer_interval(request, targets, bases["read"])
         return longer and _with_reads_of_exports(request, targets, longer, bases["read"])
@@ -157,10 +170,7 @@ def free_interval_solution(request: RunRequest, targets: tuple[str, ...], fixed:
             capped = _cap_rates(request, targets, best.values | stage.values, rates)
             if capped is not None:
                 candidates.append(capped)
-        best = min(
-            candidates,
-            key=lambda each: sum(each.values.get(path, request.given(path) or 0.0) for path in (WRITE_RATE, READ_RATE)),
-        )
+        best = min(candidates, key=request.total_of_file_system)
     return best
 
 

@@ -25,9 +25,10 @@ from sizing.questions.answer.run_rows import never_needs_storage
 from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
-from sizing.run.request import INTERVAL
+from sizing.run.request import INTERVAL, profile_path
 from sizing.run.retention import Capacity
 from sizing.run.write import NO_WRITE_RATE
+from sizing.storage.joint_rates import FILE_SYSTEM
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.units import (
     SECONDS_PER_DAY,
@@ -72,6 +73,7 @@ _NEEDED: Mapping[Direction, str] = {
     "read": "required.restore_bytes_per_second",
 }
 """What to buy in each direction, by its path in the report."""
+_OTHER: Mapping[Direction, Direction] = {"write": "read", "read": "write"}
 _TIMES: Mapping[Direction, tuple[str, ...]] = {
     "write": ("write.seconds", "write.stall_seconds"),
     "read": ("restore.seconds",),
@@ -221,8 +223,10 @@ def _rates_together(report: SizingReport) -> Iterator[Row]:
         rates = [(name, rate) for name, rate in needed.items() if name.endswith(f"{direction}_bytes_per_second")]
         if rates:
             (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
+            other_rate = needed.get(profile_path(FILE_SYSTEM, _OTHER[direction]))
+            beside = "" if other_rate is None else f"beside {min_rate_text(other_rate)} of {_OTHER[direction]}s it "
             also = "".join(f", {_place(other)} {min_rate_text(value)}" for other, value in others)
-            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; {met}"
+            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; {beside}{met}"
             row = LeadingRow(f"To buy: {direction}", min_rate_text(rate), meaning)
             yield roughly(report, row, _NEEDED[direction], *_TIMES[direction], shown=None)
     if INTERVAL in needed:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.present.purchase import required_rows
+from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.registry import REQUIRE
 from sizing.questions.require.report import Requirement, RequirementsReport
 from sizing.questions.require.words import requirements_summary
@@ -395,7 +396,8 @@ def test_with_tiers_and_a_free_interval_no_slower_storage_would_do() -> None:
     best = REQUIRE.answer(asked).at_free_interval
     assert best is not None
     for factor, is_met in ((1 + 1e-9, True), (0.999, False)):
-        slower = with_field(asked, WRITE, factor * best.write_bytes_per_second)
+        rates = best.together_with | {WRITE: best.write_bytes_per_second}
+        slower = with_fields(asked, {path: factor * rate for path, rate in rates.items()})
         assert (max(highest_goodput(slower), goodput_at(slower, best.interval_seconds)) >= 0.96) is is_met
 
 
@@ -638,7 +640,8 @@ def test_the_interval_to_take_goes_with_the_object_store_behind() -> None:
     asked["checkpoint"]["tiers"].append({"kind": "object-store", "interval_seconds": "12min", "storage": rates})
     best = REQUIRE.answer(asked).at_free_interval
     assert best is not None
-    taken = with_field(with_field(asked, WRITE, best.write_bytes_per_second), INTERVAL, best.interval_seconds)
+    rates = best.together_with | {WRITE: best.write_bytes_per_second}
+    taken = with_fields(asked, rates | {INTERVAL: best.interval_seconds})
     assert answer(scenario_from(taken)).interval.goodput_at_interval_fraction == pytest.approx(best.goodput_fraction)
 
 
@@ -848,6 +851,37 @@ def test_a_read_rate_that_is_given_and_that_goodput_alone_asks_for_is_said_as_lo
     assert not all(check.met for check in forward(with_fields(asked, bought | {READ: 0.99 * read})))
 
 
+OF_2048_GPUS: dict[str, Any] = {
+    "model": {"preset": "deepseek-v3"},
+    "training": {"framework": "megatron", "distributed_optimizer": True},
+    "parallelism": {"pipeline": 16, "expert": 64, "data": 128},
+    "cluster": {"node": "dgx-h200"},
+    "checkpoint": {"format": "torch-dist", "mode": "async", "interval_seconds": "25min"},
+    "reliability": {"failures_per_node_day": 0.0065, "relaunch_seconds": "5min", "detection_seconds": "1min"},
+    "targets": {"min_goodput_fraction": 0.95, "max_overhead_fraction": 0.01, "recovery_seconds": "10min"},
+}
+
+
+@pytest.mark.parametrize(("write", "read"), [(100e9, 200e9), (20e9, 70e9), (5e9, 200e9), (5e9, 50e9)])
+def test_what_to_buy_is_a_pair_of_mins_whatever_rates_are_given(write: float, read: float) -> None:
+    """Ten minutes less six of detection and relaunch leave four to read what a restart reads."""
+    profile = {"write_bytes_per_second": write, "read_bytes_per_second": read}
+    asked = OF_2048_GPUS | {"storage": {"profile": profile}}
+    report = answer(scenario_from(asked))
+    bought = {path: report.needed_together[path] for path in (WRITE, READ)}
+    assert bought[READ] == pytest.approx(report.restore.read_bytes / 240, rel=1e-3)  # beside the exchange
+    assert all(check.met for check in forward(with_fields(asked, bought)))
+    for path, rate in bought.items():
+        assert not all(check.met for check in forward(with_fields(asked, bought | {path: 0.99 * rate})))
+    needed = REQUIRE.answer(asked).needed
+    assert (needed.write_bytes_per_second, needed.read_bytes_per_second) == (bought[WRITE], bought[READ])
+    said = {row.label: row.meaning for row in first_screen(report).figures}
+    assert f"min bandwidth; beside {min_rate_text(bought[READ])} of reads it meets all targets" in said["To buy: write"]
+    assert (
+        f"min bandwidth; beside {min_rate_text(bought[WRITE])} of writes it meets all targets" in said["To buy: read"]
+    )
+
+
 def test_a_rate_that_stays_as_given_is_not_called_one_to_buy() -> None:
     asked = two_short_limits(detection_seconds=300)
     asked["storage"]["profile"] = {"write_bytes_per_second": "3 GB/s", "read_bytes_per_second": "80 GB/s"}
@@ -857,8 +891,10 @@ def test_a_rate_that_stays_as_given_is_not_called_one_to_buy() -> None:
         "max_stall_seconds": 600,
         "recovery_seconds": "40min",
     }
-    said = requirements_summary(REQUIRE.answer(asked)).remarks[0]
-    assert ", beside read bandwidth 80.00 GB/s as given, which meets all targets." in said
+    enough = REQUIRE.answer(asked).needed.read_bytes_per_second
+    assert enough is not None
+    said = requirements_summary(REQUIRE.answer(with_fields(asked, {READ: enough}))).remarks[0]
+    assert f", beside read bandwidth {min_rate_text(enough)} as given, which meets all targets." in said
     assert said.startswith("Buy together: min write bandwidth")
 
 

@@ -42,7 +42,7 @@ def result(*measurements: Any, **changed: Any) -> BenchmarkResult:
     return BenchmarkResult.model_validate(document | changed)
 
 
-FALLEN = {
+FALLEN: dict[str, Any] = {
     "rate_changes": [{"after_bytes": 5 * 10**9, "before_bytes_per_second": 1e9, "after_bytes_per_second": 0.2e9}],
     "sustained_bytes_per_second": 0.21e9,
 }
