@@ -38,6 +38,11 @@ def find_needed_rates(run: RunRequest, *, is_free: bool) -> Mapping[str, float]:
     if solution is None or beyond or (INTERVAL in solution.values and not is_free):
         return {}
     rates = solution.values
+    if INTERVAL in rates:  # at which alone the pair may be another one, the one that `require` names there
+        interval = {INTERVAL: rates[INTERVAL]}
+        at_interval, _ = solution_of_what_can_be_met(run.with_values(interval), targets)
+        if at_interval is not None and INTERVAL not in at_interval.values:
+            rates = at_interval.values | interval
     for direction in DIRECTIONS:  # of which goodput may need the rates as offered, which a solution leaves out
         given = {path: rate for path in run.rate_paths(direction) if (rate := run.given(path)) is not None}
         if rates.keys().isdisjoint(given):
