@@ -640,8 +640,8 @@ def test_the_interval_to_take_goes_with_the_object_store_behind() -> None:
     asked["checkpoint"]["tiers"].append({"kind": "object-store", "interval_seconds": "12min", "storage": rates})
     best = REQUIRE.answer(asked).at_free_interval
     assert best is not None
-    rates = best.together_with | {WRITE: best.write_bytes_per_second}
-    taken = with_fields(asked, rates | {INTERVAL: best.interval_seconds})
+    bought = best.together_with | {WRITE: best.write_bytes_per_second, INTERVAL: best.interval_seconds}
+    taken = with_fields(asked, bought)
     assert answer(scenario_from(taken)).interval.goodput_at_interval_fraction == pytest.approx(best.goodput_fraction)
 
 
