@@ -19,7 +19,9 @@ FRAMEWORKS = ("megatron", "fsdp2", "deepspeed", "torchtitan")
 NUM_DRAWN = 400
 NEAREST = re.compile(r"the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?$")
 PER_CHUNK = re.compile(r"give the layers of each chunk: layers_per_stage ([0-9x,]+)$")
-COUNTED = re.compile(r"set (neither )?(embedding_counts_as_layer) (?:and|nor) (loss_counts_as_layer)$")
+COUNTED = re.compile(
+    r"set (embedding_counts_as_layer) and (loss_counts_as_layer)( to false)?(?:, or give layers_per_stage [0-9x,]+)?$"
+)
 WITH_BOTH = re.compile(r"with (embedding\w+) and (loss\w+) the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?$")
 SET = re.compile(r"set (?:\w+ to \d+(?:, | or )?)+$")
 EACH_SET = re.compile(r"(\w+) to (\d+)")
@@ -64,11 +66,12 @@ def remedied(problem: Problem) -> Iterator[dict[str, Any]]:
     elif chunks := PER_CHUNK.match(problem.remedy):
         yield {"layers_per_stage": chunks[1]}
     elif counted := COUNTED.match(problem.remedy):
-        yield dict.fromkeys(counted.groups()[1:], counted[1] is None)
+        yield dict.fromkeys(counted.groups()[:2], counted[3] is None)
     elif both := WITH_BOTH.match(problem.remedy):
         yield from ({both[1]: True, both[2]: True, "virtual_pipeline": int(each)} for each in both.groups()[2:] if each)
     elif REMOVED.match(problem.remedy):
-        yield {problem.field.removeprefix("parallelism."): 1}  # as the default of each degree
+        field = problem.field.removeprefix("parallelism.")
+        yield {field: None if field == "expert_tensor" else 1}  # as the default of each degree
 
 
 def test_degrees_that_a_refusal_names_are_not_refused_for_the_same_reason() -> None:
