@@ -113,8 +113,8 @@ class JobFigures(StrictModel):
     )
     simulated_goodput_alone_fraction: float | None = Field(
         None,
-        description="Fraction of the time that is useful in the same jobs with the same failures, each with the storage "
-        "to itself: what the others cost is the difference from it. Null without reliability.",
+        description="Fraction of the time that is useful in the same jobs with the same failures, each with the "
+        "storage to itself: what the others cost is the difference from it. Null without reliability.",
     )
     num_failures: int = Field(description="Simulated failures of all jobs of the group.")
     num_preemptions: int = Field(description="Simulated preemptions of all jobs of the group.")
