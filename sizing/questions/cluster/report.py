@@ -108,13 +108,13 @@ class JobFigures(StrictModel):
     )
     simulated_goodput_error_fraction: float | None = Field(
         None,
-        description="Half the 95 % interval of simulated_goodput_fraction, from 20 batches of the horizon. "
+        description="Half the 95 % interval of simulated_goodput_fraction, as a fraction of the time, from 20 batches. "
         "Null where no failure and no preemption was drawn.",
     )
     simulated_goodput_alone_fraction: float | None = Field(
         None,
-        description="Simulated goodput of the same jobs with the same failures and preemptions, each with the storage "
-        "to itself: what the others cost is the difference from it. Null without reliability.",
+        description="Fraction of the time that is useful in the same jobs with the same failures, each with the "
+        "storage to itself: what the others cost is the difference from it. Null without reliability.",
     )
     num_failures: int = Field(description="Simulated failures of all jobs of the group.")
     num_preemptions: int = Field(description="Simulated preemptions of all jobs of the group.")

@@ -55,8 +55,8 @@ def _job_cells(job: JobFigures) -> Iterator[str]:
     of_saves = (job.collision_fraction, job.simulated_collision_fraction)
     for share in (*of_saves, job.goodput_alone_fraction, job.simulated_goodput_alone_fraction):
         yield UNKNOWN if share is None else percent_text(share)
-    error = job.simulated_goodput_error_fraction
-    yield percent_text(job.simulated_goodput_fraction) + ("" if error is None else f" ± {percent_text(error)}")
+    half = job.simulated_goodput_error_fraction
+    yield percent_text(job.simulated_goodput_fraction) + ("" if half is None else f" ± {percent_text(half)}")
 
 
 def _file_system_grid(report: ClusterReport) -> Grid:

@@ -385,7 +385,8 @@ def _report_workload(
     changes: list[Change],
     unanswered: list[Unanswered],
 ) -> WorkloadDecision:
-    held, rates, interval = Held([], None), {}, None
+    held, interval = Held([], None), None
+    rates: Mapping[str, float] = {}
     if proposed:
         rates = find_needed_rates(proposed.run, is_free=request.chooses_interval)
         interval = rates.get(INTERVAL, proposed.scenario.checkpoint.interval_seconds) if rates else None

@@ -206,9 +206,8 @@ class Need(StrictModel):
         description="What the offer has, less what others take of it. Null where it does not say."
     )
     needed: float = Field(
-        description="Min that meets all targets together with the workload's other needs, with the settings proposed "
-        "and needs_interval_seconds, while every asynchronous save drains before the next one starts; of capacity what "
-        "is kept."
+        description="Min that meets all targets together with the workload's other needs, at the settings proposed and "
+        "needs_interval_seconds; of capacity what is kept. Every asynchronous save drains before the next one starts."
     )
 
 
