@@ -142,19 +142,22 @@ def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> No
     of_group = p.shard_group is not None and p.ranks_per_stage % (p.expert * cut) == 0
     ranks = p.tensor * p.shard_ranks if of_group else p.ranks_per_stage
     name = "tensor x shard_group" if of_group else "tensor x context x data"
+    more = p.expert * cut // math.gcd(p.tensor * p.context, p.expert * cut)
+    data = -(-p.data // more) * more
+    other = f"shard_group to {p.num_replicas}" if of_group else f"data to {data}"
+    if cluster.num_gpus is not None and not of_group:
+        other += f" and cluster.num_gpus to {p.num_gpus // p.data * data}"
     if ranks % cut:
-        raise _does_not_divide("expert_tensor", cut, name, ranks)
+        fewer = f"expert_tensor to {math.gcd(cut, ranks // p.expert)} or " if ranks % p.expert == 0 else ""
+        raise InvalidInput.of(
+            "parallelism.expert_tensor", f"must divide {name} = {ranks}", value=cut, remedy=f"set {fewer}{other}"
+        )
     valid = nearest_divisors_text(math.gcd(num_experts, ranks // cut), p.expert)
     if num_experts % p.expert:
         raise InvalidInput.of(
             "parallelism.expert", f"must divide num_experts {num_experts}", value=p.expert, remedy=valid
         )
     if ranks // cut % p.expert:
-        more = p.expert * cut // math.gcd(p.tensor * p.context, p.expert * cut)
-        data = -(-p.data // more) * more
-        other = f"shard_group to {p.num_replicas}" if of_group else f"data to {data}"
-        if cluster.num_gpus is not None and not of_group:
-            other += f" and cluster.num_gpus to {p.num_gpus // p.data * data}"
         raise InvalidInput.of(
             "parallelism.expert",
             f"must divide {name} / expert_tensor = {ranks // cut}",

@@ -156,7 +156,7 @@ def measure_goodput_error(record: GroupRecord, *, num_jobs: int, horizon_seconds
 
     >>> record = GroupRecord()
     >>> record.useful_seconds_by_batch.extend(90.0 * batch for batch in range(1, 21))
-    >>> measure_goodput_error(record, num_jobs=1, horizon_seconds=2000.0)
+    >>> round(measure_goodput_error(record, num_jobs=1, horizon_seconds=2000.0), 6)
     0.0
     """
     useful = np.diff(np.asarray(record.useful_seconds_by_batch), prepend=0.0)

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput, Problem
+from sizing.layout.fit import check_fit
+from sizing.layout.trained_model import resolved_model
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 
 MODELS = ("llama-3.1-8b", "llama-3.1-405b", "deepseek-v3", "qwen3-30b-a3b", "gpt2-xl", "mixtral-8x7b")
 FRAMEWORKS = ("megatron", "fsdp2", "deepspeed", "torchtitan")
 NUM_DRAWN = 400
-NEAREST = re.compile(r"the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?$")
+NEAREST = re.compile(r"the nearest valid degrees? (?:are|is) (\d+)(?: and (\d+))?(?:, or set (\w+) to (\d+))?$")
 PER_CHUNK = re.compile(r"give the layers of each chunk: layers_per_stage ([0-9x,]+)$")
 COUNTED = re.compile(
     r"set (embedding_counts_as_layer) and (loss_counts_as_layer)( to false)?(?:, or give layers_per_stage [0-9x,]+)?$"
@@ -60,7 +62,8 @@ def remedied(problem: Problem) -> Iterator[dict[str, Any]]:
     """The degrees that a remedy with values names, each in place of what was refused; none for other remedies."""
     if nearest := NEAREST.match(problem.remedy):
         field = re.sub(r"parallelism(\.|$)", "", problem.field) or problem.rule.split()[1]  # "has shard_group 3, ..."
-        yield from ({field: int(each)} for each in nearest.groups() if each)
+        yield from ({field: int(each)} for each in nearest.groups()[:2] if each)
+        yield from [{nearest[3]: int(nearest[4])}] if nearest[3] else []
     elif SET.match(problem.remedy):
         yield from ({name: int(degree)} for name, degree in EACH_SET.findall(problem.remedy))
     elif chunks := PER_CHUNK.match(problem.remedy):
@@ -70,8 +73,8 @@ def remedied(problem: Problem) -> Iterator[dict[str, Any]]:
     elif both := WITH_BOTH.match(problem.remedy):
         yield from ({both[1]: True, both[2]: True, "virtual_pipeline": int(each)} for each in both.groups()[2:] if each)
     elif REMOVED.match(problem.remedy):
-        field = problem.field.removeprefix("parallelism.")
-        yield {field: None if field == "expert_tensor" else 1}  # as the default of each degree
+        degree = problem.field.removeprefix("parallelism.")
+        yield {degree: None if degree == "expert_tensor" else 1}  # as the default of each degree
 
 
 def test_degrees_that_a_refusal_names_are_not_refused_for_the_same_reason() -> None:
@@ -108,7 +111,9 @@ def test_each_degree_named_for_experts_that_divide_no_ranks_works_alone() -> Non
 
 def _refusal_of_degrees(degrees: dict[str, Any]) -> Problem | None:
     try:
-        scenario_from({"model": {"preset": "mixtral-8x7b"}, "parallelism": degrees})
+        scenario = scenario_from({"model": {"preset": "mixtral-8x7b"}, "parallelism": degrees})
+        model = resolved_model(scenario.model, scenario.training, scenario.parallelism)
+        check_fit(model, scenario.parallelism, scenario.cluster, scenario.training.framework)
     except InvalidInput as error:
         return error.problems[0]
     return None

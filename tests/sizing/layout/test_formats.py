@@ -685,8 +685,8 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         ),
         (
             {"model": {"preset": "mixtral-8x7b"}, "parallelism": {"data": 9, "expert_tensor": 2}},
-            "parallelism.expert_tensor must divide tensor x context x data 9, got 2: the nearest valid degrees are 1 "
-            "and 3.",
+            "parallelism.expert_tensor must divide tensor x context x data = 9, got 2: set expert_tensor to 1 or data "
+            "to 10.",
         ),
         ({"parallelism": {"expert": 2, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
         (
