@@ -46,7 +46,6 @@ def test_a_field_that_breaks_a_rule_is_named_with_rule_value_and_remedy(client: 
 
 
 BAD_SCENARIOS: list[Any] = [
-    ({}, "model is required: add it."),
     ({"modle": {}, "model": {"preset": "gpt2"}}, "modle is not a known field, got {}: did you mean model."),
     (
         {"model": {"preset": "gpt2"}, "parallelism": {"tensr": 2}},
