@@ -41,6 +41,8 @@ MAX_WRITING_SECONDS = 1.0
 SECONDS_UNTIL_GIVEN_UP = 120.0
 """For a run to end: longer than ranks wait for each other's leaving, and than a launcher before it kills."""
 _COLLAPSE = re.compile(r"SystemError|Fatal Python|terminate called|Segmentation|SIGABRT|SIGSEGV|exitcode *: -(6|11)\b")
+_OF_A_RANK = re.compile(r"SystemError|exitcode *: -(6|11)\b|^Extension modules: .*psutil", re.MULTILINE)
+"""What of these is of a rank and not of torchrun, which has no psutil and may abort as it ends by itself."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -110,10 +112,11 @@ class Outcome:
         shot = self.shot
         if self.left and (self.was_ready or shot.launcher != "torchrun"):  # which may lose a signal while it imports
             yield f"left {', '.join(self.left)}"
-        if self.was_ready and (found := _COLLAPSE.search(self.said)):
-            yield f"collapsed: {found[0]}"
+        collapse = _OF_A_RANK if shot.launcher == "torchrun" else _COLLAPSE
+        if self.was_ready and (found := collapse.search(self.said)):
+            yield f"collapsed: {found[0][:40]}"
         if shot.launcher == "torchrun":  # which ends with codes and a stack of its own, and may end ranks unheard
-            if self.exit_code == 0:
+            if self.was_ready and self.exit_code == 0:
                 yield "exit code 0"
             if self.was_ready and len(self.lines) > 1:
                 yield f"{len(self.lines)} lines"
