@@ -76,8 +76,8 @@ def joint_solution(request: RunRequest, targets: tuple[str, ...], *, first: Dire
 
     At the interval asked for, else at the best one. For goodput the limits of direction `first` are raised alone where
     that is enough, else those of the other direction, else both by one factor. Without `first` all of these ways are
-    tried, from the rates as given and from those that targets of one direction need, and the one with the min total of
-    the file system's rates is taken.
+    tried, from the rates that targets of one direction need, or from those as given where these lead to none and where
+    the interval is free. The one with the min total of the file system's rates is taken.
     """
     bases = {direction: _solve_direction(request, targets, direction) for direction in TARGETS_OF}
     if bases["read"] is None:
@@ -91,7 +91,8 @@ def joint_solution(request: RunRequest, targets: tuple[str, ...], *, first: Dire
         for is_free in (False, True):
             stages = _goodput_stages(request, targets, order, is_free)
             if first is None:
-                stages = chain(stages, _goodput_stages(request.with_values(needed), targets, order, is_free))
+                lower = list(_goodput_stages(request.with_values(needed), targets, order, is_free)) if needed else []
+                stages = chain(lower, stages if is_free or not lower else ())
             solution = next(stages, None) if first else min(stages, key=request.total_of_file_system, default=None)
             if solution is not None:
                 return solution
