@@ -58,7 +58,10 @@ class ImportReport(StrictModel):
 
 
 _OF_COMPOSER = {"train_loader", "train_loaders", "algorithms", "icl_tasks"}
-"""Blocks of LLM Foundry, many of whose others OLMo has too. Source: llm-foundry, llmfoundry/utils/config_utils.py."""
+"""Blocks that LLM Foundry has beside `max_duration`, and OLMo has not.
+
+Source: llm-foundry, llmfoundry/utils/config_utils.py.
+"""
 _AXES = ("tensor", "pipeline", "context", "data")
 
 
@@ -118,11 +121,11 @@ def _reader(each: _Recognised, draft: ScenarioDraft, all_read: Sequence[_Recogni
 
 def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
     """List the sources of a file, and tell whether it is a script: by its text, or by its name if it is no document."""
-    if is_script(file.content):
-        return script_sources(file), True
     if file.name.endswith(".py"):
         remedy = "give its launch script, or the YAML, TOML or JSON in which the run wrote its settings"
         raise InvalidInput.of(file.name, "is a Python program, which is not read", value=None, remedy=remedy)
+    if is_script(file.content):
+        return script_sources(file), True
     try:
         return [_with_interpolations(document_source(file.name, parse_settings(file.content)))], False
     except ValueError as error:
@@ -136,7 +139,8 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
 def _recognise(file: ConfigText) -> list[_Recognised]:
     """Find what a file is. Commands of a script that no importer knows are left out, if another is known."""
     sources, is_command = _list_sources(file)
-    if not is_command and _OF_COMPOSER & set(sources[0].document or ()):
+    names = set() if is_command else set(sources[0].document or ())
+    if "max_duration" in names and _OF_COMPOSER & names:
         remedy = (
             "give model.preset, training.framework, cluster.num_gpus and checkpoint.interval_seconds in place of it"
         )

@@ -808,21 +808,16 @@ def _read_step(reader: SettingReader, *, is_trl: bool) -> None:
         reader.get(name, None)
 
 
-_FSDP_SETTINGS = (
-    *FSDP_IGNORED,
-    "version",
-    "state_dict_type",
-    "sharding_strategy",
-    "activation_checkpointing",
-    "cpu_offload",
-)
+_OF_OTHERS_TOO = {"xla", "version", "activation_checkpointing", "cpu_offload"}
+"""Names that, without fsdp_ before them, files of other programs have."""
+_FSDP_SETTINGS = {*FSDP_IGNORED, *_OF_OTHERS_TOO, "state_dict_type", "sharding_strategy"}
 FSDP_FILE = Importer(
     name=FSDP_CONFIG,
     title="FSDP's settings of Trainer",
     version=VERSION,
     source="transformers, training_args.py, _process_fsdp_args",
     frameworks=("transformers",),
-    marks=tuple(f"{begin}{name}" for begin in ("", "fsdp_") for name in _FSDP_SETTINGS),
+    marks=(*sorted(_FSDP_SETTINGS - _OF_OTHERS_TOO), *sorted(f"fsdp_{name}" for name in _FSDP_SETTINGS)),
     read=_read_fsdp_config,
     rank=-1,
 )

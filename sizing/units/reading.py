@@ -40,7 +40,9 @@ _OF_A_COUNT = {
 """Suffixes of a count, in lower case, each with its factor."""
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-zµ]*)\s*")
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
-_RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
+_RATE_IN_SMALL_LETTERS = re.compile(
+    r"\s*(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*"
+)
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 """What a number with commas must be: left out, a comma of decimals would make it ten times or more too large."""
@@ -166,7 +168,7 @@ def parse_fraction(value: Any) -> Any:
 def rate_as_read(text: str) -> str | None:
     """Format how a rate in lower case, which does not tell bits from bytes, was parsed; None for any other text.
 
-    >>> rate_as_read("500 gb/s"), rate_as_read("500 Gb/s"), rate_as_read("500 gbps")
+    >>> rate_as_read("500 gb/s"), rate_as_read("500 Gb/s"), rate_as_read("1,5 gb/s")
     ('500.0 GB/s', None, None)
     """
     if len(text) > _MAX_CHARACTERS or _RATE_IN_SMALL_LETTERS.fullmatch(text) is None:

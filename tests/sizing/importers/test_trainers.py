@@ -600,8 +600,11 @@ def test_weights_alone_beside_deepspeed_are_no_files_of_deepspeed() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
+        ("train.py", "#!/usr/bin/env python\nimport torch\n", "is a Python program, which is not read"),
         ("recipe.py", "import nemo\n\ndef recipe():\n    return 1\n", "is a Python program, which is not read"),
-        ("mpt.yaml", "max_seq_len: 2048\nalgorithms:\n  low_precision_layernorm: {}\n", "is of Composer"),
+        ("mpt.yaml", "max_duration: 9ba\nalgorithms:\n  low_precision_layernorm: {}\n", "is of Composer"),
+        ("own.yaml", "train_loader: {name: x}\nshuffle: true\n", "has the settings of no training that is known"),
+        ("compose.yaml", "version: '3'\nservices: {a: {image: x}}\n", "has the settings of no training that is known"),
     ],
 )
 def test_what_is_not_read_is_refused_by_what_it_is(name: str, text: str, said: str) -> None:
