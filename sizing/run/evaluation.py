@@ -120,13 +120,14 @@ class JudgedTiming:
 
 def judge_targets(workload: CheckpointWorkload, inputs: RunInputs) -> JudgedTiming:
     """What decides the targets: about half of the work of `evaluate`, for a search that asks for no more."""
-    timing = _timing(workload, inputs)
-    longest = _timing(workload.longest, inputs) if workload.longest else timing
+    timing = time_run(workload, inputs)
+    longest = time_run(workload.longest, inputs) if workload.longest else timing
     figures = timing.of_targets | longest.of_one_save
     return JudgedTiming(timing, longest, check_targets(inputs.targets, figures, bounded=timing.bounded_targets))
 
 
-def _timing(workload: CheckpointWorkload, inputs: RunInputs) -> Timing:
+def time_run(workload: CheckpointWorkload, inputs: RunInputs) -> Timing:
+    """The times of saves and restores alone: a quarter of the work of `evaluate`."""
     return timing_of(workload, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability)
 
 
@@ -139,9 +140,9 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
     checkpoint, profile, reliability, targets = inputs.checkpoint, inputs.profile, inputs.reliability, inputs.targets
     judged = judge_targets(workload, inputs)
     timing, effective = judged.timing, judged.effective_interval_seconds
-    whole = _timing(workload.whole, inputs) if workload.whole else None
+    whole = time_run(workload.whole, inputs) if workload.whole else None
     levels, process = timing.levels, timing.process
-    best = _at_best_intervals(levels, process, reliability=reliability, workload=workload)
+    best = levels_at_best_intervals(timing, reliability=reliability, workload=workload)
     interval = interval_of(
         levels,
         best=best,
@@ -211,14 +212,11 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
     return RunFigures(report, tuple(levels), process)
 
 
-def _at_best_intervals(
-    levels: Sequence[Level],
-    process: FailureProcess | None,
-    *,
-    reliability: Reliability | None,
-    workload: CheckpointWorkload,
+def levels_at_best_intervals(
+    timing: Timing, *, reliability: Reliability | None, workload: CheckpointWorkload
 ) -> Sequence[Level]:
-    """The levels at their best intervals; none where failures are not known."""
+    """The tiers that failures are recovered from at their best intervals; none where failures are not known."""
+    process = timing.process
     if process is None:
         return []
 
@@ -227,7 +225,7 @@ def _at_best_intervals(
         return np.nan if other is None else other.goodput_fraction
 
     return with_best_intervals(
-        levels,
+        timing.levels,
         mtbf_seconds=process.rollback_mtbf_seconds,
         others_per_second=process.others_per_second,
         goodput=goodput,

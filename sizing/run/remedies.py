@@ -77,7 +77,9 @@ def with_remedies(
 def _overhead_remedy(request: RunRequest, figures: RunReport) -> str:
     """What meets the max overhead: a rate or an interval alone, each tried; the rate of the copy is another one."""
     required = figures.required
-    interval = float(request.whole_interval_seconds(min_interval_for_overhead_seconds(figures) * ROUNDED_UP))
+    interval = float(
+        request.whole_interval_seconds(min_interval_for_overhead_seconds(request, request.timing_at({})) * ROUNDED_UP)
+    )
     ways: dict[str, float | None] = {
         WRITE_RATE: required.write_bytes_per_second,
         COPY_RATE: required.device_to_host_bytes_per_second,

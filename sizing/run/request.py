@@ -11,10 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sizing.run.checkpoint import ROUNDING
-from sizing.run.evaluation import RunInputs, RunReport, evaluate, judge_targets
+from sizing.run.evaluation import (
+    RunInputs,
+    RunReport,
+    evaluate,
+    judge_targets,
+    levels_at_best_intervals,
+    time_run,
+)
 from sizing.run.export import stalling_writes
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
+from sizing.run.timing import Timing
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.joint_rates import FILE_SYSTEM, JointRates, joint_rates
 from sizing.storage.limits import Direction
@@ -52,8 +60,8 @@ _SECTIONS = 64
 """Tried at once, as arrays cost little more than numbers: eight rounds find the place where halving takes fifty."""
 _PRECISION = 1e-10
 """Relative error of the place of the max. The value there is more exact, as the curve is flat at its max."""
-_EDGE_SECTIONS = 256
-"""Tried at once, as arrays cost little more than numbers."""
+EDGE_SECTIONS = 1024
+"""Tried at once to find an edge: five rounds find it, and each costs little more than one of a few numbers."""
 _EDGE_PRECISION = 1e-13
 """Some hundred steps of a float: closer, sections of one bracket would be equal numbers."""
 _HAIR = 2.0**-52
@@ -109,6 +117,11 @@ class RunRequest:
         request = self.with_values(values)
         return evaluate(request.workload, request.inputs).report
 
+    def timing_at(self, values: Mapping[str, object]) -> Timing:
+        """The times of saves and restores with some fields set, and what these leave of the run."""
+        request = self.with_values(values)
+        return time_run(request.workload, request.inputs)
+
     def given(self, field: str) -> float | None:
         """What the scenario says of a field; of an asynchronous save's copy to the host also what it assumes."""
         block, name = field.rsplit(".", 1)
@@ -132,10 +145,9 @@ class RunRequest:
         """The targets that the scenario sets, with some fields set, and whether a save drains in its interval."""
         request = self.with_values(values)
         judged = judge_targets(request.workload, request.inputs)
-        return [
-            *judged.targets,
-            _check_drain(request.inputs.checkpoint.interval_seconds, judged.effective_interval_seconds),
-        ]
+        wanted, effective = request.inputs.checkpoint.interval_seconds, judged.effective_interval_seconds
+        met = None if effective is None else np.less_equal(effective, wanted)
+        return [*judged.targets, TargetCheck.of(target=DRAINED, wanted=wanted, found=effective, met=met)]
 
     def joint(self, direction: Direction) -> JointRates:
         """The limits of a direction that the scenario gives, to raise together: for saves, and exports that stall."""
@@ -184,21 +196,9 @@ class RunRequest:
         return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
 
 
-def checks_of(figures: RunReport) -> list[TargetCheck]:
-    """The targets in figures of a scenario, and whether a save drains in its interval."""
-    interval = figures.interval
-    return [*figures.targets, _check_drain(interval.interval_seconds, interval.effective_interval_seconds)]
-
-
 def check_of(target: str, checks: Sequence[TargetCheck]) -> TargetCheck | None:
     """A target among checks, where the scenario sets it and something is found."""
     return next((check for check in checks if check.target == target and check.found is not None), None)
-
-
-def _check_drain(interval_seconds: Numbers, effective_seconds: Numbers | None) -> TargetCheck:
-    """Whether saves can start as often as asked for."""
-    met = None if effective_seconds is None else np.less_equal(effective_seconds, interval_seconds)
-    return TargetCheck.of(target=DRAINED, wanted=interval_seconds, found=effective_seconds, met=met)
 
 
 def interval_bounds(request: RunRequest) -> tuple[float, float]:
@@ -220,9 +220,9 @@ def interval_bounds(request: RunRequest) -> tuple[float, float]:
 
 
 def best_interval_seconds(
-    request: RunRequest, figures: RunReport, values: Mapping[str, Numbers] | None = None
+    request: RunRequest, timing: Timing, values: Mapping[str, Numbers] | None = None
 ) -> float | Floats:
-    """The best interval, one for each row of `values` where they are arrays; `figures` are those with the values set.
+    """The best interval, one for each row of `values` where they are arrays; `timing` is that with the values set.
 
     By formula with one level. With tiers in front, whose intervals stay, by search of the same goodput that answers.
     Source: `levels.best_compute_seconds`; else `peak`.
@@ -231,15 +231,15 @@ def best_interval_seconds(
     >>> from sizing.sized_layout import size_layout
     >>> scenario = scenario_from(REFERENCE_SCENARIO)
     >>> request = RunRequest(size_layout(scenario).workload, scenario.run_inputs)
-    >>> round(float(best_interval_seconds(request, request.at({}))) / 60, 1)
+    >>> round(float(best_interval_seconds(request, request.timing_at({}))) / 60, 1)
     31.5
     """
     bounds = interval_bounds(request)
-    best = figures.interval.optimal_period_seconds
-    if best is None or figures.interval.method == "exact":
+    at_best = levels_at_best_intervals(timing, reliability=request.inputs.reliability, workload=request.workload)
+    if len(at_best) <= 1:
         # No number where no interruption needs a save, as with peers that never all fail: then the longer the better.
-        longest = np.inf if best is None else np.where(np.isnan(best), np.inf, best)
-        clipped: float | Floats = np.clip(longest, *bounds)
+        best = at_best[0].interval_seconds if at_best else np.inf
+        clipped: float | Floats = np.clip(np.where(np.isnan(best), np.inf, best), *bounds)
         return clipped
     rows = {path: np.asarray(value, dtype=np.float64) for path, value in (values or {}).items()}
     shape = np.broadcast_shapes(*(row.shape for row in rows.values()))
@@ -247,7 +247,7 @@ def best_interval_seconds(
 
     def goodput(intervals: Floats) -> Floats:
         given = {path: np.repeat(row, intervals.shape[1]) if row.ndim else row for path, row in rows.items()}
-        reached = request.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
+        reached = request.timing_at(given | {INTERVAL: intervals.ravel()}).goodput_fraction
         return np.broadcast_to(np.asarray(reached, dtype=np.float64), intervals.size).reshape(intervals.shape)
 
     step = request.inputs.checkpoint.front_tiers[-1].interval_seconds
@@ -271,9 +271,9 @@ def best_goodput_fraction(request: RunRequest) -> float | None:
     >>> round(best_goodput_fraction(RunRequest(size_layout(scenario).workload, scenario.run_inputs)), 4)  # as published
     0.9469
     """
-    best = best_interval_seconds(request, request.at({}))
-    interval = request.at({INTERVAL: best}).interval
-    return None if interval.leaves_out_restore else interval.goodput_at_interval_fraction
+    timing = request.timing_at({INTERVAL: best_interval_seconds(request, request.timing_at({}))})
+    goodput = timing.goodput_fraction
+    return None if goodput is None or timing.leaves_out_restore else float(goodput)
 
 
 def peak(value: Callable[[Floats], Floats], *, low: Floats, high: Floats, near_enough: float = 0.0) -> Floats:
@@ -294,11 +294,11 @@ def peak(value: Callable[[Floats], Floats], *, low: Floats, high: Floats, near_e
     return np.sqrt(low * high)
 
 
-def last_that_meets(meets: Meets, *, good: float, bad: float, num_sections: int = _EDGE_SECTIONS) -> float:
+def last_that_meets(meets: Meets, *, good: float, bad: float, num_sections: int = EDGE_SECTIONS) -> float:
     """The value nearest to `bad` that meets a condition, which holds at `good` and fails once on the way to `bad`.
 
-    Each round cuts the bracket into sections of equal ratio and keeps the one with the edge. With 256 sections about
-    nine rounds reach 1e-13. What is returned meets the condition also when asked alone.
+    Each round cuts the bracket into sections of equal ratio and keeps the one with the edge. With 1,024 sections about
+    five rounds reach 1e-13. What is returned meets the condition also when asked alone.
     Source: bisection, with many sections at a time.
 
     >>> round(last_that_meets(lambda x: x * x >= 2.0, good=1e21, bad=1e-3), 9)

@@ -13,10 +13,10 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from sizing.run.checkpoint import MAIN
-from sizing.run.evaluation import RunReport
+from sizing.run.levels import overhead_of_levels_fraction
 from sizing.run.request import (
     DRAINED,
+    EDGE_SECTIONS,
     INTERVAL,
     READ_RATE,
     WRITE_RATE,
@@ -24,12 +24,12 @@ from sizing.run.request import (
     Solution,
     best_interval_seconds,
     check_of,
-    checks_of,
     interval_bounds,
     last_that_meets,
     profile_path,
 )
 from sizing.run.targets import TargetCheck
+from sizing.run.timing import Timing
 from sizing.storage.joint_rates import JointRates
 from sizing.storage.limits import Direction
 from sizing.storage.transfer import Numbers
@@ -48,8 +48,6 @@ Values = dict[str, Numbers]
 _FREED = (DRAINED,)
 """Not checked at a free interval, which is never shorter than a save takes to drain."""
 
-_SECTIONS = 256
-"""Sections of the bracket in each round."""
 _SEARCHED_SECTIONS = 16
 """Fewer where every one of them needs a search of its own for the best interval."""
 _BELOW = 1 - 1e-12
@@ -374,8 +372,8 @@ def _solve_slowest(
 
     def meets(factors: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         given = values(_plain(factors))
-        checks = checks_of(at_best_interval(request, given, targets)[1]) if is_free else request.checks_at(given)
-        return _meets_all(targets, checks, len(factors))
+        tried = at_best_interval(request, given, targets) if is_free else given
+        return _meets_all(targets, request.checks_at(tried), len(factors))
 
     fast, slow = bounds
     if not meets(np.array([fast]))[0]:
@@ -383,26 +381,23 @@ def _solve_slowest(
     is_any = bool(meets(np.array([slow]))[0])
     edge = slow
     if not is_any:
-        sections = _SEARCHED_SECTIONS if is_free and request.inputs.checkpoint.tiers else _SECTIONS
+        sections = _SEARCHED_SECTIONS if is_free and request.inputs.checkpoint.tiers else EDGE_SECTIONS
         edge = last_that_meets(meets, good=fast, bad=slow, num_sections=sections)
-    solved = _floats(at_best_interval(request, values(edge), targets)[0] if is_free else values(edge))
+    solved = _floats(at_best_interval(request, values(edge), targets) if is_free else values(edge))
     if is_any:  # no rate has a min, so the interval alone is part of the solution
         solved = {path: value for path, value in solved.items() if path == INTERVAL}
     return Solution(solved, is_any=is_any)
 
 
-def at_best_interval(request: RunRequest, rates: Values, targets: tuple[str, ...]) -> tuple[Values, RunReport]:
+def at_best_interval(request: RunRequest, rates: Values, targets: tuple[str, ...]) -> Values:
     """Rates with the interval of the max goodput, or the longer one where the max overhead among `targets` needs it."""
-    figures = request.at(rates)
-    wanted: Numbers = best_interval_seconds(request, figures, rates)
+    timing = request.timing_at(rates)
+    wanted: Numbers = best_interval_seconds(request, timing, rates)
     if "max_overhead_fraction" in targets:
-        wanted = np.maximum(wanted, min_interval_for_overhead_seconds(figures) * ROUNDED_UP)
+        wanted = np.maximum(wanted, min_interval_for_overhead_seconds(request, timing) * ROUNDED_UP)
     wanted = _whole_interval(request, wanted)
-    report = request.at(rates | {INTERVAL: wanted})
-    effective = report.interval.effective_interval_seconds
-    interval_seconds = _whole_interval(request, wanted if effective is None else effective)
-    values = rates | {INTERVAL: interval_seconds}
-    return values, request.at(values) if request.inputs.checkpoint.front_tiers else report
+    main = request.timing_at(rates | {INTERVAL: wanted}).main
+    return rates | {INTERVAL: _whole_interval(request, wanted if main is None else main.interval_seconds)}
 
 
 def _whole_interval(request: RunRequest, seconds: Numbers) -> Numbers:
@@ -411,7 +406,7 @@ def _whole_interval(request: RunRequest, seconds: Numbers) -> Numbers:
     return np.minimum(request.whole_interval_seconds(np.clip(seconds, low, high)), high)
 
 
-def min_interval_for_overhead_seconds(figures: RunReport) -> Numbers:
+def min_interval_for_overhead_seconds(request: RunRequest, timing: Timing) -> Numbers:
     """The min interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss.
 
     The stall is the mean over saves, those with an export that training waits for among them.
@@ -420,19 +415,15 @@ def min_interval_for_overhead_seconds(figures: RunReport) -> Numbers:
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
     >>> from sizing.sized_layout import size_layout
     >>> scenario = scenario_from(REFERENCE_SCENARIO)
-    >>> figures = RunRequest(size_layout(scenario).workload, scenario.run_inputs).at({})
-    >>> round(float(min_interval_for_overhead_seconds(figures)))
+    >>> request = RunRequest(size_layout(scenario).workload, scenario.run_inputs)
+    >>> round(float(min_interval_for_overhead_seconds(request, request.timing_at({}))))
     1011
     """
-    if figures.write is None:
+    if timing.main is None:
         return 0.0
-    main = next((row for row in figures.tiers if row.kind == MAIN), None)
-    others = sum((row.overhead_fraction for row in figures.tiers if row is not main), start=0.0)
-    exports: Numbers | None = figures.export.mean_stall_seconds if figures.export else None
-    stall = (
-        np.add(figures.write.stall_seconds, 0.0 if exports is None else exports) if main is None else main.stall_seconds
-    )
-    needed: Numbers = np.divide(stall, np.maximum(_TINY, figures.overhead.max_overhead_fraction - others))
+    others = overhead_of_levels_fraction([level for level in timing.tiers if not level.is_main])
+    max_fraction = request.inputs.targets.max_overhead_fraction
+    needed: Numbers = np.divide(timing.main.stall_seconds, np.maximum(_TINY, max_fraction - others))
     return needed
 
 

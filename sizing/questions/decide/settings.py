@@ -21,7 +21,7 @@ from sizing.questions.decide.ledger import Bill, CostsOf
 from sizing.questions.decide.offers import Offer
 from sizing.questions.decide.report import Change, Unanswered, WayBack
 from sizing.questions.decide.request import BACKGROUND_RATES, MAX_SETTINGS, Workload
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport
 from sizing.run.checkpoint import ARCHIVE, Checkpoint, Tier, is_whole
 from sizing.run.figures import with_arrays
 from sizing.run.read_plan import RestoreStrategy
@@ -354,10 +354,10 @@ def _find_savings(before: Choice | None, now: Choice | None) -> tuple[float | No
 def _find_way_back(choice: Choice | None) -> WayBack | None:
     if choice is None:
         return None
-    report = answer(choice.scenario)
-    if report.interval.recovery_seconds is None:
+    timing = RunRequest(size_layout(choice.scenario).workload, choice.scenario.run_inputs).timing_at({})
+    if timing.process is None:
         return None
-    return WayBack(recovery_seconds=report.interval.recovery_seconds, redone_fraction=report.shares.redone_fraction)
+    return WayBack(recovery_seconds=timing.process.recovery_seconds, redone_fraction=timing.shares.redone_fraction)
 
 
 class _StartValue(NamedTuple):

@@ -139,7 +139,7 @@ def _compute_lost_gpu_hours(request: DecisionRequest, offer: Offer, answer: Work
     run = answer.run
     given = {path: run.given(path) for path in (WRITE_RATE, READ_RATE)}
     rates: dict[str, Numbers] = {path: rate * factors for path, rate in given.items() if rate is not None}
-    figures = at_best_interval(run, rates, all_targets(run))[1] if request.chooses_interval else run.at(rates)
+    figures = run.at(at_best_interval(run, rates, all_targets(run)) if request.chooses_interval else rates)
     bill = bill_workload(request, answer.workload, offer, run.workload, figures)
     hours = np.nan if bill.lost_gpu_hours is None else bill.lost_gpu_hours
     return np.broadcast_to(np.asarray(hours, dtype=np.float64), factors.shape)

@@ -77,10 +77,10 @@ def _list_goodput_searches(
     run: RunRequest, needed: Mapping[str, float], rates: Mapping[str, float]
 ) -> Iterator[FieldSearch]:
     """Search for a min and a max interval around the best one, at which goodput is highest."""
-    figures = run.at(rates)
-    if figures.interval.optimal_period_seconds is None:
+    timing = run.timing_at(rates)
+    if timing.process is None:
         return
     low, high = interval_bounds(run)
-    peak = needed[INTERVAL] if INTERVAL in needed else float(best_interval_seconds(run, figures, rates))
+    peak = needed[INTERVAL] if INTERVAL in needed else float(best_interval_seconds(run, timing, rates))
     yield FieldSearch(INTERVAL, "min", GOODPUT, low, peak, rates)
     yield FieldSearch(INTERVAL, "max", GOODPUT, peak, high, rates)

@@ -229,3 +229,5 @@ KINDS: dict[str, Callable[[Path], None]] = {
 if __name__ == "__main__":
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     KINDS[sys.argv[1]](Path(sys.argv[2]))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # whose threads would else abort the process as it ends, now and then

@@ -22,6 +22,7 @@ def answered(rate: float, mtbf: float) -> SizingReport:
     """The published run of 1T at the best interval, with a restart as mlsysim adds it up."""
     document: dict[str, Any] = copy.deepcopy(REFERENCE_SCENARIO)
     document["storage"] = {"profile": {"write_bytes_per_second": rate, "read_bytes_per_second": rate}}
+    document["checkpoint"]["restore"] = "read-once-broadcast"  # mlsysim reads each byte once, within the restart
     restart = RESTART + CHECKPOINT_BYTES / rate + WARMUP
     document["reliability"] = {"mtbf_seconds": mtbf, "detection_seconds": DETECTION, "restart_seconds": restart}
     return answer(scenario_from(document))
