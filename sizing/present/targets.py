@@ -267,7 +267,10 @@ def _is_bound(check: TargetCheck) -> bool:
 
 
 def _figure(check: TargetCheck, value: float) -> str:
-    return f"{'at most ' if _is_bound(check) else ''}{_text(check, value)}"
+    text = _text(check, value)
+    if check.met is False and text == _text(check, check.wanted):  # equal but for the digits that are not printed
+        return f"just {'below' if value < check.wanted else 'above'} {text}"
+    return f"{'at most ' if _is_bound(check) else ''}{text}"
 
 
 def _interval_text(check: TargetCheck) -> str:

@@ -161,6 +161,15 @@ def test_prices_are_on_the_first_screen() -> None:
     assert "lost GPU time" in meaning
 
 
+def test_a_figure_that_is_printed_like_the_target_that_it_misses_is_just_beside_it() -> None:
+    goodput = answer(SCENARIOS["reference"]).interval.goodput_at_interval_fraction
+    assert goodput is not None
+    missed = answer(SCENARIOS["reference"] | {"targets": {"min_goodput_fraction": goodput + 1e-6}})
+    assert "goodput just below 80.4 % (min 80.4 %)" in first_screen(missed).verdict
+    met = answer(SCENARIOS["reference"] | {"targets": {"min_goodput_fraction": goodput}})
+    assert "just" not in first_screen(met).verdict
+
+
 def test_the_verdict_names_what_is_missed_what_is_met_and_what_nobody_asked_for() -> None:
     assert screen_of("reference").verdict == (
         "Meets the target: overhead 0.351 % (max 5.00 %, the default); "
