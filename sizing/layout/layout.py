@@ -44,6 +44,12 @@ from sizing.state.training import Precision
 from sizing.strict_model import StrictModel
 from sizing.units import ByteCount, Fraction
 
+_SHIP_ASYNC = " or ".join(
+    name
+    for name, framework in FRAMEWORKS.items()
+    if any((each.field, each.value) == ("checkpoint.mode", "async") for each in framework.defaults)
+)
+
 
 class CheckpointFiles(StrictModel):
     """Which files are written, and how."""
@@ -57,7 +63,7 @@ class CheckpointFiles(StrictModel):
         "sync",
         description="How training waits for a save. "
         "With sync for all of it, with async for the copy to host memory and what the format does before it. "
-        "Default with framework maxtext: async.",
+        f"Default with framework {_SHIP_ASYNC}: async.",
     )
     files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,
