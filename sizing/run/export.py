@@ -61,6 +61,11 @@ class Export(StrictModel):
         1, description="Exports that are kept, the newest ones; one more is being written."
     )
 
+    @property
+    def waits(self) -> bool:
+        """Whether training waits for an export."""
+        return self.written_by != "afterwards"
+
     @model_validator(mode="before")
     @classmethod
     def _another_job_converts(cls, given: object) -> object:
@@ -167,7 +172,7 @@ def export_times(
         gather,
         steps_seconds(profile, steps["read"], direction="read"),
         steps_seconds(profile, steps["write"], direction="write"),
-        waits=export.written_by != "afterwards",
+        waits=export.waits,
     )
 
 
@@ -190,7 +195,7 @@ def export_steps(export: Export, workload: CheckpointWorkload) -> dict[Direction
 
 def stalling_writes(export: Export | None, workload: CheckpointWorkload) -> Sequence[Demand]:
     """The steps of an export that write while training waits; none where there is no export or nothing waits for it."""
-    if export is None or export.written_by == "afterwards":
+    if export is None or not export.waits:
         return ()
     return export_steps(export, workload)["write"]
 

@@ -82,7 +82,7 @@ class JobFigures(StrictModel):
         "undisturbed."
     )
     stall_alone_seconds: float = Field(
-        description="Seconds for which a save stalls a job that has the storage to itself."
+        description="Seconds for which a save stalls a job that has the storage to itself, as the mean with exports."
     )
     bytes_per_second_alone: float = Field(
         description="Write rate of a job that has the storage to itself, in bytes per second."
@@ -176,8 +176,10 @@ class ClusterReport(StrictModel):
     num_nodes: int = Field(description="Nodes that all jobs together run on.")
     num_gpus: int = Field(description="World sizes of all jobs added up.")
     jobs: list[JobFigures] = Field(description="Figures of each group of equal jobs.")
-    write: FileSystemUse = Field(description="What saves ask of the file system.")
-    read: FileSystemUse | None = Field(description="What restores ask of the file system. Null without a read rate.")
+    write: FileSystemUse = Field(description="What saves and exports ask of the file system.")
+    read: FileSystemUse | None = Field(
+        description="What restores and exports ask of the file system. Null without a read rate."
+    )
     concurrency: Concurrency = Field(description="How many jobs write at once while nobody is slowed down, by formula.")
     storms: list[Storm] = Field(
         description="Restore storms: jobs that one failure stopped read at the same time. Empty without a read rate."
