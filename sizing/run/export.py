@@ -97,6 +97,14 @@ class Exported(Figures):
     num_files: int = Field(
         description="How many files one export writes: consolidated ones, or one for each state of a parameter."
     )
+    every: int = Field(description="Of so many saves to the main storage one is exported.")
+    written_bytes: int = Field(
+        description="Bytes that one export writes in all its steps: more than num_bytes where shards or pieces are "
+        "written first."
+    )
+    written_files: int = Field(description="How many files one export writes in all its steps.")
+    read_bytes: int = Field(description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
+    read_files: int = Field(description="How many files one export opens to read.")
     working_bytes: int = Field(
         0, description="Bytes of files that are removed when the export is done; 0 of safetensors."
     )
@@ -226,10 +234,15 @@ def export_of(
     """The `export` block of the report; None where nothing is exported."""
     if export is None or times is None:
         return None
-    mean = mean_stall_seconds(export, times)
+    mean, steps = mean_stall_seconds(export, times), export_steps(export, workload)
     return Exported.of(
         num_bytes=workload.exported_bytes,
         num_files=num_files(export, workload),
+        every=export.every,
+        written_bytes=sum(step.total_bytes for step in steps["write"]),
+        written_files=sum(step.num_files for step in steps["write"]),
+        read_bytes=sum(step.total_bytes for step in steps["read"]),
+        read_files=sum(step.num_files for step in steps["read"]),
         working_bytes=0 if workload.universal is None else workload.universal.state_bytes,
         num_writers=_num_writers(export, workload),
         is_writer_rate_known=profile is not None and profile.rates("write").stream_bytes_per_second is not None,

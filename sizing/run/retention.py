@@ -87,7 +87,9 @@ class Capacity(Figures):
     capacity_bytes: int = Field(description="Bytes that must fit: checkpoints, kept weights and exports.")
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
-    written_bytes_per_day: float = Field(description="Bytes that saves write in one day, which wears drives.")
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves and exports write in one day, which wears drives."
+    )
     growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
     disk_bytes: int | None = Field(None, description="Bytes of the file system that there is; null when not given.")
     disk_checkpoints: int | None = Field(
@@ -148,12 +150,14 @@ def capacity_of(
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
     num_exports: int = 0,
+    exported_bytes_per_save: Numbers = 0.0,
     deletion: Deletion = "after-save",
 ) -> Capacity:
     """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports.
 
     A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
-    everything, those stay too that the newest ones need, and the best are full.
+    everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves and
+    `exported_bytes_per_save`, which exports write as the mean over saves.
     """
     num_newest = retention.keep_last + (deletion != "before-save")
     num_checkpoints = num_newest + retention.keep_best
@@ -192,7 +196,7 @@ def capacity_of(
         capacity_bytes=whole + _round_bytes(weights) + exported,
         usable_bytes=usable,
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
-        written_bytes_per_day=workload.written_bytes * per_day,
+        written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save) * per_day,
         growth_bytes_per_day=growth,
         **disk,
     )

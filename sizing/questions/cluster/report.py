@@ -186,7 +186,7 @@ class ClusterReport(StrictModel):
     )
     required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
     capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
-    written_bytes_per_day: float = Field(description="Bytes that saves of all jobs write in one day.")
+    written_bytes_per_day: float = Field(description="Bytes that saves and exports of all jobs write in one day.")
     horizon_seconds: float = Field(description="Seconds that the simulation covers.")
     num_checkpoints: int = Field(description="Saves that were completed in the simulation.")
     busiest_day: list[LoadInterval] = Field(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sizing.cluster.cluster import num_storage_nics
-from sizing.questions.decide.offers import Offer, Price, WorkloadUse
+from sizing.questions.decide.offers import Flow, Offer, Price, WorkloadUse
 from sizing.questions.decide.report import LOST, UNPRICED, CostKind, LedgerLine
 from sizing.questions.decide.request import DecisionRequest, Workload
 from sizing.run.checkpoint import MAIN
@@ -95,6 +95,15 @@ def bill_workload(
     effective = interval.effective_interval_seconds
     every = interval.interval_seconds if effective is None else effective
     goodput, recovery = interval.goodput_at_interval_fraction, figures.recovery
+    saves = recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every)
+    restores = recovery.restores_per_day / SECONDS_PER_DAY if recovery else None
+    num_files = int(checkpoint_workload.write.num_files)
+    writes = [Flow(saves, float(checkpoint_workload.written_bytes), num_files)]
+    reads = [Flow(restores, float(figures.restore.read_bytes), num_files)]
+    if (export := figures.export) is not None:
+        exports = np.divide(saves, export.every)
+        writes.append(Flow(exports, export.written_bytes, export.written_files))
+        reads.append(Flow(exports, export.read_bytes, export.read_files))
     counted = WorkloadUse(
         horizon_seconds=request.horizon_seconds,
         share_seconds=seconds,
@@ -104,12 +113,8 @@ def bill_workload(
         num_gpus=checkpoint_workload.num_gpus,
         num_storage_nics=num_storage_nics(workload.scenario.cluster, checkpoint_workload.num_nodes),
         power_kilowatts=offer.power_kilowatts,
-        saves_per_second=recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every),
-        written_bytes_per_save=float(checkpoint_workload.written_bytes),
-        files_per_save=int(checkpoint_workload.write.num_files),
-        restores_per_second=recovery.restores_per_day / SECONDS_PER_DAY if recovery else None,
-        read_bytes_per_restore=float(figures.restore.read_bytes),
-        files_per_restore=int(checkpoint_workload.write.num_files),
+        writes=tuple(writes),
+        reads=tuple(reads),
     )
     spare = recovery.num_spare_gpus if recovery else 0
     lost = (
@@ -126,16 +131,14 @@ def bill_workload(
 
 def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
     """Count the bytes that a tier holds and moves: copies at its own interval, read after the failures that need it."""
-    interval_seconds = row.effective_interval_seconds
+    interval_seconds, save, restore = row.effective_interval_seconds, main.writes[0], main.reads[0]
     saves = np.divide(1.0, interval_seconds) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
     restores = 0.0 if row.restores_per_day is None else row.restores_per_day / SECONDS_PER_DAY
     return dataclasses.replace(
         main,
         usable_bytes=row.stored_bytes,
-        saves_per_second=saves,
-        written_bytes_per_save=np.multiply(row.mean_bytes_per_second, interval_seconds),
-        files_per_save=main.files_per_save * row.replicas,
-        restores_per_second=restores if fails else None,
+        writes=(Flow(saves, np.multiply(row.mean_bytes_per_second, interval_seconds), save.num_files * row.replicas),),
+        reads=(Flow(restores if fails else None, restore.num_bytes, restore.num_files),),
     )
 
 

@@ -89,6 +89,7 @@ def test_what_exports_write_and_read_is_part_of_the_load(written_by: str, writte
     per_save = MODELS_BYTES + written * WEIGHTS_BYTES / every
     assert report.write.mean_bytes_per_second == pytest.approx(per_save / 600)
     assert report.write.simulated.mean_bytes_per_second == pytest.approx(per_save / 600, rel=0.01)
+    assert report.written_bytes_per_day == pytest.approx(per_save * 144)
     assert report.read.mean_bytes_per_second == pytest.approx(read * WEIGHTS_BYTES / every / 600)
     assert report.read.simulated.mean_bytes_per_second == pytest.approx(read * WEIGHTS_BYTES / every / 600, rel=0.01)
 
