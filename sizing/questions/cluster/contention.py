@@ -180,7 +180,7 @@ class Contention(NamedTuple):
     """Contention of the saves by formula, without a simulation.
 
     `writes` is how long each group writes; `slowdown` what the saves do to each other, and then the exports in the
-    order of the groups, None where the file system is overloaded.
+    order of the groups and the publications, None where the file system is overloaded.
     """
 
     write_bytes_per_second: float
@@ -207,10 +207,10 @@ class Contention(NamedTuple):
         transfer = self.slowdown.stretch[kind] * load.write.transfer_seconds(self.write_bytes_per_second)
         writing, exporting = load.write.lead_seconds + transfer, 0.0
         if load.export is not None and load.export.waits:
-            of_job = [s for each, s in zip(self.traffic, self.slowdown.stretch, strict=True) if each.group == kind][1:]
+            of_job = [s for each, s in zip(self.traffic, self.slowdown.stretch, strict=True) if each.group == kind]
             longer = sum(
                 (stretch - 1) * step.transfer_seconds(self.write_bytes_per_second)
-                for step, stretch in zip(load.export.writes, of_job, strict=True)
+                for step, stretch in zip(load.export.writes, of_job[1:], strict=True)
             )
             exporting = (load.export.alone_seconds(self.write_bytes_per_second) + longer) / load.export.every
         if load.snapshot_seconds is None:
@@ -238,35 +238,55 @@ def compute_contention(loads: Sequence[JobLoad], *, write_bytes_per_second: floa
 
 
 def list_write_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
-    """List what the saves of each group move, one checkpoint per interval, and then what their exports write."""
+    """List what the saves of each group move, one checkpoint per interval, then what exports and publications write."""
     saves = [_list_traffic(load, kind, [load.write], load.interval_seconds) for kind, load in enumerate(loads)]
     exports = [
-        _list_traffic(load, kind, load.export.writes, load.export.every * load.interval_seconds)
+        _list_traffic(
+            load,
+            kind,
+            load.export.writes,
+            load.export.every * load.interval_seconds,
+        )
         for kind, load in enumerate(loads)
         if load.export
     ]
-    return list(itertools.chain(*saves, *exports))
+    publications = [
+        _list_traffic(load, -1 - kind, [load.publication.write], load.publication.interval_seconds)
+        for kind, load in enumerate(loads)
+        if load.publication
+    ]
+    return list(itertools.chain(*saves, *exports, *publications))
 
 
 def list_read_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
-    """List what the jobs of each group read: one restore per failure that needs the shared storage, and exports."""
+    """List what the jobs of each group read: restores from the shared storage, exports and publications."""
     restores = [
         _list_traffic(load, kind, [load.restore], load.between_restores_seconds)
         for kind, load in enumerate(loads)
         if load.restore
     ]
     exports = [
-        _list_traffic(load, kind, load.export.reads, load.export.every * load.interval_seconds)
+        _list_traffic(
+            load,
+            kind,
+            load.export.reads,
+            load.export.every * load.interval_seconds,
+        )
         for kind, load in enumerate(loads)
         if load.export
     ]
-    return list(itertools.chain(*restores, *exports))
+    publications = [
+        _list_traffic(load, -1 - kind, [load.publication.read], load.publication.interval_seconds)
+        for kind, load in enumerate(loads)
+        if load.publication and load.publication.read
+    ]
+    return list(itertools.chain(*restores, *exports, *publications))
 
 
 def _list_traffic(
     load: JobLoad, group: int, transfers: Sequence[TransferLoad], interval_seconds: float
 ) -> Iterator[Traffic]:
-    """List transfers that each job of a group makes once in each interval."""
+    """List transfers that each job makes once in each interval; what goes on beside its saves has another `group`."""
     count = load.group.count
     for each in transfers:
         yield Traffic(count, count * each.num_bytes / interval_seconds, each.max_bytes_per_second, group)

@@ -13,7 +13,7 @@ from typing import cast
 import simpy
 
 from sizing.questions.cluster.bandwidth_sharing import ActiveTransfer, SharedBandwidth, Sharer
-from sizing.questions.cluster.load import ExportLoad, JobLoad, JobPreemption, TransferLoad
+from sizing.questions.cluster.load import ExportLoad, JobLoad, JobPreemption, PublicationLoad, TransferLoad
 from sizing.run.levels import Level
 
 
@@ -134,6 +134,8 @@ class JobProcess:
             of_exports = random.Random(f"{seed}/{kind}/{index}/exports")  # noqa: S311  chance, not a secret
             self._num_saves = of_exports.randrange(load.export.every)
         process = env.process(self._live())
+        if load.publication is not None:
+            env.process(self._publish(load.publication))
         # Interruptions have streams of their own: they come at the same times whatever the job does between them.
         failures, preemptions = (
             random.Random(f"{seed}/{kind}/{index}/{stream}")  # noqa: S311  chance, not a secret
@@ -334,6 +336,18 @@ class JobProcess:
                 yield from self._move(self._write, written, kind=self._write.kind_of(make_sharer(written)))
             if read is not None and self._read is not None:
                 yield from self._move(self._read, read, kind=self._read.kind_of(make_sharer(read)))
+
+    def _publish(self, publication: PublicationLoad) -> Steps:
+        """Write weights in each interval in which the job trains or saves, and let the engines read them."""
+        write, read = publication.write, publication.read
+        yield self._env.timeout(publication.interval_seconds * (1.0 - self._begins_fraction))
+        while True:
+            began = self._env.now
+            if self._failed_level is None:
+                yield from self._move(self._write, write, kind=self._write.kind_of(make_sharer(write)))
+                if read is not None and self._read is not None:
+                    yield from self._move(self._read, read, kind=self._read.kind_of(make_sharer(read)))
+            yield self._env.timeout(max(0.0, began + publication.interval_seconds - self._env.now))
 
     def _write_in_background(self, left: ExportLoad | None) -> Steps:
         try:

@@ -13,9 +13,11 @@ from sizing.run.evaluation import RunInputs, evaluate
 from sizing.run.export import export_steps
 from sizing.run.failure_process import FailureProcess, NodePool
 from sizing.run.levels import Level, overhead_of_levels_fraction
+from sizing.run.publication import publication_steps
 from sizing.run.workload import CheckpointWorkload
 from sizing.run.write import Write, with_copy_rate
 from sizing.sized_layout import size_layout
+from sizing.state import Training
 from sizing.storage.limits import Demand, Direction, Limit, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.storage import resolve_storage
@@ -102,6 +104,18 @@ class ExportLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicationLoad:
+    """Publications over the storage, one in each interval: trainers write, then all inference engines read.
+
+    `read` is None where no read rate is known.
+    """
+
+    interval_seconds: float
+    write: TransferLoad
+    read: TransferLoad | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobPreemption:
     """Preemption of a job: how often, how long after a notice, and for how long on average it then has no nodes.
 
@@ -143,6 +157,7 @@ class JobLoad:
     throughput_fraction: float = 1.0
     restores_per_second: float = 0.0
     export: ExportLoad | None = None
+    publication: PublicationLoad | None = None
 
     @property
     def interruptions_per_second(self) -> float:
@@ -163,15 +178,18 @@ class JobLoad:
 
     @property
     def transfers_per_save(self) -> float:
-        """Transfers that follow from a save, as the mean over saves: its own and those of exports."""
-        export = self.export
-        return 1.0 + ((len(export.writes) + len(export.reads)) / export.every if export else 0.0)
+        """Transfers of an interval, as the mean: of its save, of exports and of publications."""
+        export, publication = self.export, self.publication
+        exported = (len(export.writes) + len(export.reads)) / export.every if export else 0.0
+        return 1.0 + exported + (2 * self.interval_seconds / publication.interval_seconds if publication else 0.0)
 
     @property
     def written_bytes_per_second(self) -> float:
-        """Mean rate at which saves and exports write."""
+        """Mean rate at which saves, exports and publications write."""
         exported = self.export.written_bytes_per_save if self.export else 0.0
-        return (self.write.num_bytes + exported) / self.interval_seconds
+        saved = (self.write.num_bytes + exported) / self.interval_seconds
+        published = self.publication
+        return saved + (published.write.num_bytes / published.interval_seconds if published else 0.0)
 
     def stall_alone_seconds(self, write_bytes_per_second: float) -> float:
         """Stall of a save that has the file system to itself, as the mean where some saves are exported."""
@@ -285,6 +303,7 @@ def _compute_load(scenario: ClusterScenario, group: JobGroup, index: int) -> Job
         tiers=front,
         used_fraction=1.0,
         export=_compute_export_load(report, workload, inputs, scenario.sharing),
+        publication=_compute_publication_load(group.scenario.training, workload, inputs, scenario.sharing),
     )
     return load if process is None else _add_failures(load, process, figures.levels)
 
@@ -385,6 +404,25 @@ def _compute_export_load(
         writes=tuple(_compute_step_loads(profile, steps["write"], "write", sharing)),
         reads=tuple(_compute_step_loads(profile, steps["read"], "read", sharing)),
     )
+
+
+def _compute_publication_load(
+    training: Training, workload: CheckpointWorkload, inputs: RunInputs, sharing: Sharing
+) -> PublicationLoad | None:
+    """Compute the transfers of publications; None where nothing is published over the storage."""
+    publication = training.reinforcement.publication if training.reinforcement else None
+    stored = workload.publications
+    if publication is None or stored is None:
+        return None
+    assert inputs.profile is not None  # noqa: S101  the storage has a write rate
+    steps = publication_steps(publication, workload, int(stored.written_bytes))
+    (write,) = _compute_step_loads(inputs.profile, steps["write"], "write", sharing)
+    read = next(_compute_step_loads(inputs.profile, steps["read"], "read", sharing), None)
+    if publication.replica_bytes_per_second is not None:
+        nodes = publication.num_replicas * publication.nodes_per_replica
+        rate = publication.num_replicas * publication.replica_bytes_per_second
+        read = TransferLoad(float(stored.read_bytes), 0.0, rate, _weight(sharing, nodes))
+    return PublicationLoad(publication.interval_seconds, write, read)
 
 
 def _compute_step_loads(

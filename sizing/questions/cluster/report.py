@@ -176,9 +176,9 @@ class ClusterReport(StrictModel):
     num_nodes: int = Field(description="Nodes that all jobs together run on.")
     num_gpus: int = Field(description="World sizes of all jobs added up.")
     jobs: list[JobFigures] = Field(description="Figures of each group of equal jobs.")
-    write: FileSystemUse = Field(description="What saves and exports ask of the file system.")
+    write: FileSystemUse = Field(description="What saves, exports and publications ask of the file system.")
     read: FileSystemUse | None = Field(
-        description="What restores and exports ask of the file system. Null without a read rate."
+        description="What restores, exports and publications ask of the file system. Null without a read rate."
     )
     concurrency: Concurrency = Field(description="How many jobs write at once while nobody is slowed down, by formula.")
     storms: list[Storm] = Field(
@@ -186,7 +186,9 @@ class ClusterReport(StrictModel):
     )
     required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
     capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
-    written_bytes_per_day: float = Field(description="Bytes that saves and exports of all jobs write in one day.")
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves, exports and publications of all jobs write in one day."
+    )
     horizon_seconds: float = Field(description="Seconds that the simulation covers.")
     num_checkpoints: int = Field(description="Saves that were completed in the simulation.")
     busiest_day: list[LoadInterval] = Field(

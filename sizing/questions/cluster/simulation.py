@@ -105,7 +105,8 @@ def _share(
 ) -> SimulationRecord:
     """Make a storage system for those jobs that are given it, and what is recorded of them."""
     exports = [make_sharer(step) for load in loads if load.export for step in load.export.writes]
-    sharers = [*(make_sharer(load.write) for load in loads), *exports]
+    publications = [make_sharer(load.publication.write) for load in loads if load.publication]
+    sharers = [*(make_sharer(load.write) for load in loads), *exports, *publications]
     write = SharedBandwidth(env, bytes_per_second=write_bytes_per_second, sharers=sharers)
     return SimulationRecord(groups, write, _share_reads(env, loads, read_bytes_per_second))
 
@@ -118,7 +119,8 @@ def _share_reads(
     if bytes_per_second is None or len(restores) < len(loads):
         return None
     exports = [make_sharer(step) for load in loads if load.export for step in load.export.reads]
-    sharers = [*(make_sharer(restore) for restore in restores), *exports]
+    publications = [make_sharer(load.publication.read) for load in loads if load.publication and load.publication.read]
+    sharers = [*(make_sharer(restore) for restore in restores), *exports, *publications]
     return SharedBandwidth(env, bytes_per_second=bytes_per_second, sharers=sharers)
 
 

@@ -104,6 +104,10 @@ def bill_workload(
         exports = np.divide(saves, export.every)
         writes.append(Flow(exports, export.written_bytes, export.written_files))
         reads.append(Flow(exports, export.read_bytes, export.read_files))
+    if (published := checkpoint_workload.publications) is not None:
+        per_second = np.divide(1.0, published.interval_seconds)
+        writes.append(Flow(per_second, published.written_bytes, published.written_files))
+        reads.append(Flow(per_second, published.read_bytes, published.read_files))
     counted = WorkloadUse(
         horizon_seconds=request.horizon_seconds,
         share_seconds=seconds,

@@ -70,7 +70,7 @@ class WorkloadUse:
     """Use that one workload makes of an offer, which prices count; numbers, or arrays with one element per setting.
 
     `share_seconds` of the horizon are this workload's; the storage stands there for all of it. None is not known.
-    `writes` are those of saves, then of exports, and `reads` those of restores, then of exports.
+    `writes` are those of saves, then of exports and publications, and `reads` those of restores, then of the same.
     """
 
     horizon_seconds: float
