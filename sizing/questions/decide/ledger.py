@@ -13,7 +13,7 @@ import numpy as np
 from sizing.cluster.cluster import num_storage_nics
 from sizing.questions.decide.offers import Flow, Offer, Price, WorkloadUse
 from sizing.questions.decide.report import LOST, UNPRICED, CostKind, LedgerLine
-from sizing.questions.decide.request import DecisionRequest, Workload
+from sizing.questions.decide.request import DecisionRequest, GrowthYear, Workload
 from sizing.run.checkpoint import MAIN
 from sizing.run.costs import lost_gpu_hours
 from sizing.run.evaluation import RunReport
@@ -26,12 +26,16 @@ from sizing.units import SECONDS_PER_DAY
 
 @dataclass(frozen=True)
 class Bill:
-    """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers."""
+    """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers.
+
+    `year` is the part of the horizon in which the workload's cluster stands.
+    """
 
     counted: WorkloadUse
     of_tiers: Mapping[str, WorkloadUse]
     lost_gpu_hours: Numbers | None
     tier_costs: tuple[tuple[str, Numbers], ...]
+    year: GrowthYear
 
     @property
     def lost_hours(self) -> float | None:
@@ -130,7 +134,7 @@ def bill_workload(
     of_tiers: dict[str, WorkloadUse] = {
         row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != MAIN
     }
-    return Bill(counted, of_tiers, lost, tiers)
+    return Bill(counted, of_tiers, lost, tiers, workload.year)
 
 
 def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
@@ -165,13 +169,14 @@ class Line(NamedTuple):
 def list_lines(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[Line]:
     """List a line for each price, each priced tier, and the lost GPU time of all workloads.
 
-    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up.
+    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up. What is paid in each
+    period for nodes and their parts is paid in each year of a growth for those that stand then, as their mean.
     """
     refused = {each.name for each in request.refused_offers}
     if not offer.prices and (offer.name in refused or any(other.prices for other in request.offers)):
         yield Line(UNPRICED, UNPRICED, None, "not given", 0.0, 1.0)  # beside offers with a price it would cost nothing
     for price in offer.prices:
-        quantity = _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
+        quantity = _count_over_years(price, bills)
         times = price.times(request.horizon_seconds)
         kind: CostKind = "capital" if price.every == "once" else "operation"
         yield Line(price.name or price.per, kind, quantity, price.unit.words, price.amount, times)
@@ -189,6 +194,21 @@ def report_ledger(request: DecisionRequest, offer: Offer, bills: Sequence[Bill])
         number = None if quantity is None else float(np.asarray(quantity))
         cost = None if number is None else number * amount * times
         yield LedgerLine(name=name, kind=kind, quantity=number, unit=unit, amount=amount, times=times, cost=cost)
+
+
+def _count_over_years(price: Price, bills: Sequence[Bill]) -> Numbers | None:
+    """Count what a price is per: of what is paid again for nodes the mean over years, of the rest all years at once."""
+    if not price.unit.of_nodes or price.every == "once":
+        return _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
+    years = dict.fromkeys(bill.year for bill in bills)
+    each = [_combine([bill.quantity(price) for bill in bills if bill.year == year], is_flow=False) for year in years]
+    return _combine(
+        [
+            None if number is None else np.multiply(number, year.fraction)
+            for number, year in zip(each, years, strict=True)
+        ],
+        is_flow=True,
+    )
 
 
 def _combine(quantities: Sequence[Numbers | None], *, is_flow: bool) -> Numbers | None:

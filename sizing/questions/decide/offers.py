@@ -89,13 +89,14 @@ class WorkloadUse:
 class PriceUnit:
     """Unit that a price is per. `count` says how many a workload needs; of a flow, in its seconds of the horizon.
 
-    A price that is paid `by_use` has no period.
+    A price that is paid `by_use` has no period. Units that are `of_nodes` come with the nodes of the cluster.
     """
 
     words: str
     count: Callable[[WorkloadUse, Price], Numbers | None]
     is_flow: bool = False
     by_use: bool = False
+    of_nodes: bool = False
 
 
 def _count_requests(use: WorkloadUse, price: Price) -> Numbers | None:
@@ -166,16 +167,16 @@ PRICE_UNITS: Mapping[Per, PriceUnit] = {
     "offer": PriceUnit("offer", lambda *_: 1.0),
     "terabyte": PriceUnit("TB of usable capacity", lambda use, _: use.usable_bytes / BYTES_PER_TERABYTE),
     "gigabyte-per-second": PriceUnit("GB/s of write bandwidth", _count_gigabytes_per_second),
-    "node": PriceUnit("nodes of the cluster", lambda use, _: float(use.num_nodes)),
-    "gpu": PriceUnit("GPUs of the cluster", lambda use, _: float(use.num_gpus)),
+    "node": PriceUnit("nodes of the cluster", lambda use, _: float(use.num_nodes), of_nodes=True),
+    "gpu": PriceUnit("GPUs of the cluster", lambda use, _: float(use.num_gpus), of_nodes=True),
     "kilowatt-hour": PriceUnit("kWh of the storage's power", _count_kilowatt_hours, by_use=True),
     "million-requests": PriceUnit("million requests", _count_requests, is_flow=True, by_use=True),
     "million-writes": PriceUnit("million write requests", _count_writes, is_flow=True, by_use=True),
     "million-reads": PriceUnit("million read requests", _count_reads, is_flow=True, by_use=True),
     "terabyte-written": PriceUnit("TB written", _count_terabytes_written, is_flow=True, by_use=True),
     "terabyte-read": PriceUnit("TB read back", _count_terabytes_read, is_flow=True, by_use=True),
-    "nic": PriceUnit("NICs of the nodes for storage", _count_nics),
-    "nvme-drive": PriceUnit("NVMe drives of the nodes", _count_drives),
+    "nic": PriceUnit("NICs of the nodes for storage", _count_nics, of_nodes=True),
+    "nvme-drive": PriceUnit("NVMe drives of the nodes", _count_drives, of_nodes=True),
 }
 """Units that prices may be per. Of stocks the workload that needs most decides; flows of all workloads add up."""
 
