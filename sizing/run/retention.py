@@ -282,7 +282,7 @@ def held_over_time(
 def capacity_over_time(
     capacity: Capacity, retention: Retention, *, interval_seconds: Numbers, run_seconds: Numbers | None
 ) -> list[CapacityAt]:
-    """What must fit at the begin, when all kept checkpoints are there, and at each tenth of the run.
+    """What must fit at the begin, when the last of the kept checkpoints is begun, and at each tenth of the run.
 
     None for arrays, and where the length of the run is not known.
     """
@@ -290,7 +290,7 @@ def capacity_over_time(
     if run_seconds is None or any(np.ndim(number) for number in numbers):
         return []
     interval, length = float(interval_seconds), float(run_seconds)
-    full = (capacity.num_checkpoints - 1) * interval
+    full = capacity.num_checkpoints * interval
     times = {length * part / _NUM_PARTS for part in range(_NUM_PARTS + 1)} | {min(full, length)}
     return [_capacity_at(seconds, capacity, retention, interval) for seconds in sorted(times)]
 
@@ -298,9 +298,10 @@ def capacity_over_time(
 def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, interval_seconds: float) -> CapacityAt:
     """What must fit at one moment of the run.
 
-    The number of checkpoints grows by one in each interval until all that are kept are there.
+    The first save begins after one interval. The number of checkpoints grows by one in each until all that are kept
+    are there.
     """
-    number = min(capacity.num_checkpoints, 1 + math.floor(seconds / interval_seconds * (1 + 1e-12)))
+    number = min(capacity.num_checkpoints, math.floor(seconds / interval_seconds * (1 + 1e-12)))
     checkpoints = capacity.checkpoints_bytes * number / capacity.num_checkpoints
     weights = capacity.growth_bytes_per_day * seconds / SECONDS_PER_DAY
     held = checkpoints + weights + capacity.exported_bytes + capacity.published_bytes
@@ -318,18 +319,19 @@ def full_after_seconds(
 ) -> float | None:
     """When what must fit passes an offered capacity C: (C (1 - f) - K) / g, of kept weights that grow by g; or never.
 
-    K are the checkpoints, exports and what is published; where these alone do not fit, it is when the first of them
-    does not. Source: definition, with f of `retention.usable_bytes`.
+    K are the checkpoints, exports and what is published. Where these alone do not fit, it is when the first checkpoint
+    that does not is saved: (n + 1) T of n that fit, one in each interval T and the first after one.
+    Source: definition, with f of `retention.usable_bytes`.
 
     >>> kept = {"num_checkpoints": 2, "checkpoints_bytes": 20, "further_checkpoint_bytes": 10, "kept_weights_bytes": 0}
     >>> rest = {"capacity_bytes": 20, "usable_bytes": 20, "raw_bytes": 20, "written_bytes_per_day": 240}
     >>> found = Capacity(**kept, **rest, growth_bytes_per_day=5)
     >>> [full_after_seconds(found, Retention(), interval_seconds=3600, offered_bytes=c) for c in (5, 15, 30)]
-    [0.0, 3600.0, 172800.0]
+    [3600.0, 7200.0, 172800.0]
     """
     room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes - capacity.published_bytes
     each = capacity.checkpoints_bytes / capacity.num_checkpoints
     if room < capacity.checkpoints_bytes:
-        return float(max(0, math.floor(room / each)) * interval_seconds)
+        return float((max(0, math.floor(room / each)) + 1) * interval_seconds)
     growth = capacity.growth_bytes_per_day / SECONDS_PER_DAY
     return (room - capacity.checkpoints_bytes) / growth if growth else None
