@@ -104,7 +104,7 @@ class Exported(Figures):
     )
     written_files: int = Field(description="How many files one export writes in all its steps.")
     read_bytes: int = Field(description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
-    read_files: int = Field(description="How many files one export opens to read.")
+    read_files: int = Field(description="How many files one export reads, one for each that it makes of them.")
     working_bytes: int = Field(
         0, description="Bytes of files that are removed when the export is done; 0 of safetensors."
     )

@@ -101,9 +101,12 @@ def bill_workload(
     goodput, recovery = interval.goodput_at_interval_fraction, figures.recovery
     saves = recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every)
     restores = recovery.restores_per_day / SECONDS_PER_DAY if recovery else None
-    num_files = int(checkpoint_workload.write.num_files)
-    writes = [Flow(saves, float(checkpoint_workload.written_bytes), num_files)]
-    reads = [Flow(restores, float(figures.restore.read_bytes), num_files)]
+    writes = [Flow(saves, float(checkpoint_workload.written_bytes), int(checkpoint_workload.write.num_files))]
+    restoring = [
+        Flow(restores, float(step.total_bytes), max(int(step.num_files), int(step.num_streams)))
+        for step in checkpoint_workload.restores[figures.restore.strategy].steps
+    ]  # every rank opens the files that it reads, at least one
+    reads = list(restoring)
     if (export := figures.export) is not None:
         exports = np.divide(saves, export.every)
         writes.append(Flow(exports, export.written_bytes, export.written_files))
@@ -132,21 +135,23 @@ def bill_workload(
     )
     tiers = tuple((row.kind, row.cost) for row in figures.tiers if row.cost is not None)
     of_tiers: dict[str, WorkloadUse] = {
-        row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != MAIN
+        row.kind: _count_tier(row, counted, restoring, fails=recovery is not None)
+        for row in figures.tiers
+        if row.kind != MAIN
     }
     return Bill(counted, of_tiers, lost, tiers, workload.year)
 
 
-def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
+def _count_tier(row: TierRow, main: WorkloadUse, restoring: Sequence[Flow], *, fails: bool) -> WorkloadUse:
     """Count the bytes that a tier holds and moves: copies at its own interval, read after the failures that need it."""
-    interval_seconds, save, restore = row.effective_interval_seconds, main.writes[0], main.reads[0]
+    interval_seconds, save = row.effective_interval_seconds, main.writes[0]
     saves = np.divide(1.0, interval_seconds) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
     restores = 0.0 if row.restores_per_day is None else row.restores_per_day / SECONDS_PER_DAY
     return dataclasses.replace(
         main,
         usable_bytes=row.stored_bytes,
         writes=(Flow(saves, np.multiply(row.mean_bytes_per_second, interval_seconds), save.num_files * row.replicas),),
-        reads=(Flow(restores if fails else None, restore.num_bytes, restore.num_files),),
+        reads=tuple(step._replace(per_second=restores if fails else None) for step in restoring),
     )
 
 

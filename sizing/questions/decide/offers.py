@@ -111,7 +111,7 @@ def _count_writes(use: WorkloadUse, price: Price) -> Numbers | None:
 
 
 def _count_reads(use: WorkloadUse, price: Price) -> Numbers | None:
-    """Count class B of object stores: a GET for each part of each file that is read."""
+    """Count class B of object stores: a GET for each part of each file, by each rank that reads it."""
     return _add_flows(use, use.reads, lambda flow: _count_parts(flow, price.request_bytes), each=_MILLION)
 
 

@@ -169,3 +169,26 @@ def test_requests_of_exports_are_counted_by_file_and_by_part() -> None:
         for size, each in ((None, files), ("8 MiB", parts)):
             more = both[1][f"{per} {size}"] - both[0][f"{per} {size}"]
             assert more == pytest.approx(num_exports * each / 1e6, rel=0.001)
+
+
+READS = [{"amount": 1, "per": "million-reads", "name": "reads"}]
+
+
+@pytest.mark.parametrize(
+    ("restore", "opened"),
+    [("every-replica", 8 * 64 + 64), ("read-once-broadcast", 64 + 64), ("parallel-read-exchange", 64 + 64)],
+)
+def test_a_file_is_requested_by_every_rank_that_reads_it(restore: str, opened: int) -> None:
+    """64 ranks write a file each of a state that 8 replicas hold, and all of them read .metadata."""
+    document = {
+        "model": {"preset": "llama-3.1-8b"},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 64, "shard_group": 8},
+        "checkpoint": {"format": "fsdp-sharded", "interval_seconds": "1h", "restore": restore},
+        "cluster": {"node": "dgx-h100"},
+        "reliability": FAILURES,
+    }
+    (line,) = [line for line in decided(document, READS).ledger if line.name == "reads"]
+    recovery = answer(document | {"storage": STORAGE}).recovery
+    assert recovery is not None
+    assert line.quantity == pytest.approx(recovery.restores_per_day * 100 * opened / 1e6)
