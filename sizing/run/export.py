@@ -97,14 +97,15 @@ class Exported(Figures):
     num_files: int = Field(
         description="How many files one export writes: consolidated ones, or one for each state of a parameter."
     )
-    every: int = Field(description="Of so many saves to the main storage one is exported.")
+    every: int = Field(1, description="Of so many saves to the main storage one is exported.")
     written_bytes: int = Field(
+        0,
         description="Bytes that one export writes in all its steps: more than num_bytes where shards or pieces are "
-        "written first."
+        "written first.",
     )
-    written_files: int = Field(description="How many files one export writes in all its steps.")
-    read_bytes: int = Field(description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
-    read_files: int = Field(description="How many files one export reads, one for each that it makes of them.")
+    written_files: int = Field(0, description="How many files one export writes in all its steps.")
+    read_bytes: int = Field(0, description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
+    read_files: int = Field(0, description="How many files one export reads, one for each that it makes of them.")
     working_bytes: int = Field(
         0, description="Bytes of files that are removed when the export is done; 0 of safetensors."
     )
