@@ -22,6 +22,7 @@ from sizing.layout.size import weights_bytes
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import ResolvedModel
 from sizing.run.export import UNIVERSAL
+from sizing.run.publication import stored_publications
 from sizing.run.reduction import reduce_saves
 from sizing.run.universal_checkpoint import universal_of
 from sizing.run.workload import CheckpointWorkload, num_state_copies, save_defaults, with_offload, workload_of
@@ -246,6 +247,9 @@ def _compute_workload(
         workload = replace(workload, exported_bytes=universal.num_bytes, universal=universal)
     elif export is not None:
         workload = replace(workload, exported_bytes=weights_bytes(model.inventory, export.dtype))
+    models = scenario.training.reinforcement
+    if models is not None and models.publication is not None:
+        workload = replace(workload, publications=stored_publications(models.publication, workload, model.inventory))
     return reduce_saves(
         workload,
         scenario.checkpoint.reduction,

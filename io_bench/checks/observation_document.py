@@ -18,7 +18,6 @@ from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.strict_model import StrictModel
 from sizing.terminal.files import read_document
-from sizing.units import SECONDS_PER_DAY
 
 Unit = Literal["bytes", "bytes per day", "count", "seconds", "fraction"]
 _RATES_OF_FAILURE = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components", "preset")
@@ -109,13 +108,10 @@ def compare_figures(
     """
     checkpoint = {name: value for name, value in scenario.get("checkpoint", {}).items() if name != "observed_bytes"}
     before, after = answer({**scenario, "checkpoint": checkpoint}), answer(dict(observed))
-    exported_every = observed.get("checkpoint", {}).get("export", {}).get("every")
-    return tuple(_rows(figures, before, after, exported_every=exported_every and int(exported_every)))
+    return tuple(_rows(figures, before, after))
 
 
-def _rows(
-    figures: Mapping[str, Any], before: SizingReport, after: SizingReport, *, exported_every: int | None
-) -> Iterator[ObservedComparison]:
+def _rows(figures: Mapping[str, Any], before: SizingReport, after: SizingReport) -> Iterator[ObservedComparison]:
     """Compare each figure with that of the report that stands for it.
 
     The bytes of a checkpoint are those of all files, as a run has them: tensors, containers, small state, an export.
@@ -136,9 +132,6 @@ def _rows(
     lost = figures["lost_fraction"] if figures["stops"] else None
     yield _row("share of time lost to stops", "fraction", lost, after.overhead.rework_fraction)
     per_day = after.capacity.written_bytes_per_day
-    if after.export and exported_every and after.interval.interval_seconds:
-        saves_per_day = SECONDS_PER_DAY / after.interval.interval_seconds
-        per_day += after.export.num_bytes * saves_per_day / exported_every
     yield _row("written per day", "bytes per day", figures["written_bytes_per_day"], per_day)
     yield _row("kept; the model's with one in flight", "bytes", figures["kept_bytes"], after.capacity.capacity_bytes)
 

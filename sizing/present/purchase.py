@@ -80,7 +80,8 @@ def cost_text(cost: Cost) -> str:
 
 def capacity_of_size(report: SizingReport, num_bytes: float) -> Shown:
     """Say how a capacity follows from the size of a checkpoint: as a multiple, unless it holds something else too."""
-    if report.capacity.exported_bytes or report.capacity.kept_weights_bytes or report.reduction:
+    capacity = report.capacity
+    if capacity.exported_bytes or capacity.published_bytes or capacity.kept_weights_bytes or report.reduction:
         return None
     times = num_bytes / report.checkpoint.written_bytes
     return lambda size: times * size
@@ -130,6 +131,8 @@ def _capacity_text(capacity: Capacity) -> str:
         text += f"; up to {capacity.num_needed_checkpoints} older ones that they need"
     if capacity.exported_bytes:
         text += f"; {decimal_bytes_text(capacity.exported_bytes)} of exports"
+    if capacity.published_bytes:
+        text += f"; {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
     if capacity.growth_bytes_per_day:
         growth = decimal_bytes_text(capacity.growth_bytes_per_day)
         text += f"; {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day"

@@ -158,11 +158,15 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
     recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
     interval_seconds = checkpoint.interval_seconds if effective is None else effective
     num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0
+    exported = export_of(
+        checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
+    )
     capacity = capacity_of(
         inputs.retention,
         workload=workload,
         interval_seconds=interval_seconds,
         num_exports=num_exports,
+        exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
         deletion=inputs.deletion,
     )
     run_seconds = inputs.retention.run_seconds
@@ -192,9 +196,7 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         reduction=reduction_effect_of(
             timing, whole, judged.longest, workload=workload, checkpoint=checkpoint, profile=profile
         ),
-        export=export_of(
-            checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
-        ),
+        export=exported,
         capacity=capacity,
         capacity_over_time=capacity_over_time(
             capacity, inputs.retention, interval_seconds=interval_seconds, run_seconds=run_seconds

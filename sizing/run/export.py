@@ -61,6 +61,11 @@ class Export(StrictModel):
         1, description="Exports that are kept, the newest ones; one more is being written."
     )
 
+    @property
+    def waits(self) -> bool:
+        """Whether training waits for an export."""
+        return self.written_by != "afterwards"
+
     @model_validator(mode="before")
     @classmethod
     def _another_job_converts(cls, given: object) -> object:
@@ -92,6 +97,15 @@ class Exported(Figures):
     num_files: int = Field(
         description="How many files one export writes: consolidated ones, or one for each state of a parameter."
     )
+    every: int = Field(1, description="Of so many saves to the main storage one is exported.")
+    written_bytes: int = Field(
+        0,
+        description="Bytes that one export writes in all its steps: more than num_bytes where shards or pieces are "
+        "written first.",
+    )
+    written_files: int = Field(0, description="How many files one export writes in all its steps.")
+    read_bytes: int = Field(0, description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
+    read_files: int = Field(0, description="How many files one export reads, one for each that it makes of them.")
     working_bytes: int = Field(
         0, description="Bytes of files that are removed when the export is done; 0 of safetensors."
     )
@@ -167,7 +181,7 @@ def export_times(
         gather,
         steps_seconds(profile, steps["read"], direction="read"),
         steps_seconds(profile, steps["write"], direction="write"),
-        waits=export.written_by != "afterwards",
+        waits=export.waits,
     )
 
 
@@ -190,7 +204,7 @@ def export_steps(export: Export, workload: CheckpointWorkload) -> dict[Direction
 
 def stalling_writes(export: Export | None, workload: CheckpointWorkload) -> Sequence[Demand]:
     """The steps of an export that write while training waits; none where there is no export or nothing waits for it."""
-    if export is None or export.written_by == "afterwards":
+    if export is None or not export.waits:
         return ()
     return export_steps(export, workload)["write"]
 
@@ -221,10 +235,15 @@ def export_of(
     """The `export` block of the report; None where nothing is exported."""
     if export is None or times is None:
         return None
-    mean = mean_stall_seconds(export, times)
+    mean, steps = mean_stall_seconds(export, times), export_steps(export, workload)
     return Exported.of(
         num_bytes=workload.exported_bytes,
         num_files=num_files(export, workload),
+        every=export.every,
+        written_bytes=sum(step.total_bytes for step in steps["write"]),
+        written_files=sum(step.num_files for step in steps["write"]),
+        read_bytes=sum(step.total_bytes for step in steps["read"]),
+        read_files=sum(step.num_files for step in steps["read"]),
         working_bytes=0 if workload.universal is None else workload.universal.state_bytes,
         num_writers=_num_writers(export, workload),
         is_writer_rate_known=profile is not None and profile.rates("write").stream_bytes_per_second is not None,

@@ -14,7 +14,7 @@ from sizing.model.inventory import Inventory
 from sizing.provenance import Assumption
 from sizing.ranges import PlausibleRange, plausible_range
 from sizing.run.figures import Figures
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.workload import CheckpointWorkload, StoredPublications
 from sizing.state.reinforcement import LOAD, NETWORK_FRACTION, Content, Publication
 from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.storage.limits import Demand, Direction, steps_seconds
@@ -164,8 +164,7 @@ def publication_of(
     for the stages and their overlap; NVIDIA-NeMo/RL#1379, where overlap made 13 s into 5.5; g, c, f and t: as in
     `ranges.toml`.
     """
-    fraction = publication.delta_fraction if publication.content == "delta" else 1.0
-    sent = replace(weights, num_bytes=round(weights.num_bytes * fraction))
+    sent = replace(weights, num_bytes=sent_bytes(publication, weights.num_bytes))
     assumed, fast, slow = (
         _stages(_StageRates.of(publication, fast=end), publication, profile, workload, sent)
         for end in (None, True, False)
@@ -256,16 +255,51 @@ def publication_warnings(block: Published | None) -> Iterator[str]:
         )
 
 
+def stored_publications(
+    publication: Publication, workload: CheckpointWorkload, inventory: Inventory
+) -> StoredPublications | None:
+    """What publications write to the storage and read from it; None over the network.
+
+    Trainers write B once and each engine reads B, at whatever rate.
+    """
+    if publication.over == "network":
+        return None
+    sent = sent_bytes(publication, weights_bytes(inventory, publication.dtype))
+    writing, reading = _stored_steps(publication, workload, sent)
+    return StoredPublications(
+        interval_seconds=publication.interval_seconds,
+        written_bytes=writing.total_bytes,
+        written_files=writing.num_files,
+        read_bytes=reading.total_bytes,
+        read_files=reading.num_files,
+    )
+
+
+def sent_bytes(publication: Publication, num_bytes: int) -> int:
+    """Bytes of one publication of so many bytes of weights: all of them, or the fraction that a delta has.
+
+    Source: definition.
+
+    >>> sent_bytes(Publication(interval_seconds=30, content="delta", delta_fraction=0.02), 1000)
+    20
+    """
+    return round(num_bytes * (publication.delta_fraction if publication.content == "delta" else 1.0))
+
+
+def _stored_steps(publication: Publication, workload: CheckpointWorkload, num_bytes: int) -> tuple[Demand, Demand]:
+    """The writing of all trainers, and the reading of all engines."""
+    writers = workload.unreduced.write
+    nodes = publication.num_replicas * publication.nodes_per_replica
+    streams = nodes * workload.node.gpus_per_node
+    writing = Demand(num_bytes, writers.num_streams, writers.num_nodes, writers.num_streams)
+    return writing, Demand(num_bytes * publication.num_replicas, streams, float(nodes), streams)
+
+
 def publication_steps(
     publication: Publication, workload: CheckpointWorkload, num_bytes: int
 ) -> dict[Direction, Sequence[Demand]]:
     """What a publication of so many bytes to each engine asks of the storage: nothing over the network."""
     if publication.over == "network":
         return {"write": [], "read": []}
-    writers = workload.unreduced.write
-    writing = Demand(num_bytes, writers.num_streams, writers.num_nodes, writers.num_streams)
-    if publication.replica_bytes_per_second is not None:
-        return {"write": [writing], "read": []}
-    nodes = publication.num_replicas * publication.nodes_per_replica
-    streams = nodes * workload.node.gpus_per_node
-    return {"write": [writing], "read": [Demand(num_bytes * publication.num_replicas, streams, float(nodes), streams)]}
+    writing, reading = _stored_steps(publication, workload, num_bytes)
+    return {"write": [writing], "read": [] if publication.replica_bytes_per_second is not None else [reading]}

@@ -84,16 +84,23 @@ class Capacity(Figures):
     exported_bytes: int = Field(
         0, description="Bytes of exports, the one being written included with what it works on; 0 without exports."
     )
-    capacity_bytes: int = Field(description="Bytes that must fit: checkpoints, kept weights and exports.")
+    published_bytes: int = Field(
+        0, description="Bytes of the newest publication over storage, which engines read; 0 without any."
+    )
+    capacity_bytes: int = Field(
+        description="Bytes that must fit: checkpoints, kept weights, exports and what is published over storage."
+    )
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
-    written_bytes_per_day: float = Field(description="Bytes that saves write in one day, which wears drives.")
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves, exports and publications over storage write in one day, which wears drives."
+    )
     growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
     disk_bytes: int | None = Field(None, description="Bytes of the file system that there is; null when not given.")
     disk_checkpoints: int | None = Field(
         None,
         description="Whole checkpoints that disk_bytes hold at once, the one being written included, beside kept "
-        "weights, exports and what stays free. Null without disk_bytes.",
+        "weights, exports, what is published and what stays free. Null without disk_bytes.",
     )
     disk_full_seconds: float | None = Field(
         None,
@@ -148,12 +155,14 @@ def capacity_of(
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
     num_exports: int = 0,
+    exported_bytes_per_save: Numbers = 0.0,
     deletion: Deletion = "after-save",
 ) -> Capacity:
-    """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports.
+    """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports + the newest publication.
 
     A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
-    everything, those stay too that the newest ones need, and the best are full.
+    everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves and
+    `exported_bytes_per_save`, which exports write as the mean over saves.
     """
     num_newest = retention.keep_last + (deletion != "before-save")
     num_checkpoints = num_newest + retention.keep_best
@@ -168,13 +177,16 @@ def capacity_of(
         whole = _round_bytes(newest + retention.keep_best * workload.chain.full_bytes)
     working = 0 if workload.universal is None else workload.universal.state_bytes
     exported = workload.exported_bytes * num_exports + working
-    usable = usable_bytes(whole + weights + exported, free_fraction=retention.free_fraction)
+    stored = workload.publications
+    published: Numbers = 0 if stored is None else stored.written_bytes
+    published_per_day: Numbers = 0.0 if stored is None else published * SECONDS_PER_DAY / stored.interval_seconds
+    usable = usable_bytes(whole + weights + exported + published, free_fraction=retention.free_fraction)
     disk = {}
     if retention.disk_bytes is not None:
         num_held = checkpoints_on_disk(
             retention.disk_bytes,
             checkpoint_bytes=whole / num_checkpoints,
-            other_bytes=weights + exported,
+            other_bytes=weights + exported + published,
             free_fraction=retention.free_fraction,
         )
         disk = {
@@ -189,10 +201,11 @@ def capacity_of(
         further_checkpoint_bytes=workload.written_bytes,
         kept_weights_bytes=_round_bytes(weights),
         exported_bytes=exported,
-        capacity_bytes=whole + _round_bytes(weights) + exported,
+        published_bytes=published,
+        capacity_bytes=whole + _round_bytes(weights) + exported + published,
         usable_bytes=usable,
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
-        written_bytes_per_day=workload.written_bytes * per_day,
+        written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save) * per_day + published_per_day,
         growth_bytes_per_day=growth,
         **disk,
     )
@@ -238,8 +251,8 @@ class CapacityAt(StrictModel):
     checkpoints_bytes: float = Field(description="Bytes of these checkpoints, with those that they need.")
     kept_weights_bytes: float = Field(description="Bytes of the weights that stay for good.")
     usable_bytes: float = Field(
-        description="Size of the file system in bytes that holds all this, exports too, with the fraction that stays "
-        "free."
+        description="Size of the file system in bytes that holds all this, exports and what is published too, with the "
+        "fraction that stays free."
     )
 
 
@@ -269,7 +282,7 @@ def held_over_time(
 def capacity_over_time(
     capacity: Capacity, retention: Retention, *, interval_seconds: Numbers, run_seconds: Numbers | None
 ) -> list[CapacityAt]:
-    """What must fit at the begin, when all kept checkpoints are there, and at each tenth of the run.
+    """What must fit at the begin, when the last of the kept checkpoints is begun, and at each tenth of the run.
 
     None for arrays, and where the length of the run is not known.
     """
@@ -277,7 +290,7 @@ def capacity_over_time(
     if run_seconds is None or any(np.ndim(number) for number in numbers):
         return []
     interval, length = float(interval_seconds), float(run_seconds)
-    full = (capacity.num_checkpoints - 1) * interval
+    full = capacity.num_checkpoints * interval
     times = {length * part / _NUM_PARTS for part in range(_NUM_PARTS + 1)} | {min(full, length)}
     return [_capacity_at(seconds, capacity, retention, interval) for seconds in sorted(times)]
 
@@ -285,12 +298,13 @@ def capacity_over_time(
 def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, interval_seconds: float) -> CapacityAt:
     """What must fit at one moment of the run.
 
-    The number of checkpoints grows by one in each interval until all that are kept are there.
+    The first save begins after one interval. The number of checkpoints grows by one in each until all that are kept
+    are there.
     """
-    number = min(capacity.num_checkpoints, 1 + math.floor(seconds / interval_seconds * (1 + 1e-12)))
+    number = min(capacity.num_checkpoints, math.floor(seconds / interval_seconds * (1 + 1e-12)))
     checkpoints = capacity.checkpoints_bytes * number / capacity.num_checkpoints
     weights = capacity.growth_bytes_per_day * seconds / SECONDS_PER_DAY
-    held = checkpoints + weights + capacity.exported_bytes
+    held = checkpoints + weights + capacity.exported_bytes + capacity.published_bytes
     return CapacityAt(
         at_seconds=seconds,
         num_checkpoints=number,
@@ -305,18 +319,19 @@ def full_after_seconds(
 ) -> float | None:
     """When what must fit passes an offered capacity C: (C (1 - f) - K) / g, of kept weights that grow by g; or never.
 
-    K are the checkpoints and exports; where these alone do not fit, it is when the first of them does not.
+    K are the checkpoints, exports and what is published. Where these alone do not fit, it is when the first checkpoint
+    that does not is saved: (n + 1) T of n that fit, one in each interval T and the first after one.
     Source: definition, with f of `retention.usable_bytes`.
 
     >>> kept = {"num_checkpoints": 2, "checkpoints_bytes": 20, "further_checkpoint_bytes": 10, "kept_weights_bytes": 0}
     >>> rest = {"capacity_bytes": 20, "usable_bytes": 20, "raw_bytes": 20, "written_bytes_per_day": 240}
     >>> found = Capacity(**kept, **rest, growth_bytes_per_day=5)
     >>> [full_after_seconds(found, Retention(), interval_seconds=3600, offered_bytes=c) for c in (5, 15, 30)]
-    [0.0, 3600.0, 172800.0]
+    [3600.0, 7200.0, 172800.0]
     """
-    room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes
+    room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes - capacity.published_bytes
     each = capacity.checkpoints_bytes / capacity.num_checkpoints
     if room < capacity.checkpoints_bytes:
-        return float(max(0, math.floor(room / each)) * interval_seconds)
+        return float((max(0, math.floor(room / each)) + 1) * interval_seconds)
     growth = capacity.growth_bytes_per_day / SECONDS_PER_DAY
     return (room - capacity.checkpoints_bytes) / growth if growth else None

@@ -98,10 +98,10 @@ class CheckpointWorkload:
     back, once, what lies in their own nodes, and pass it on. Where saves hold less than everything, all this is the
     mean over saves: `whole` is the workload of a save of everything, `longest` that of the largest save and restore,
     and `chain` says which saves must stay. `exported_bytes` are those of `checkpoint.export`, which may be a
-    `universal` checkpoint. `num_state_copies` of the whole training state lie in GPUs of different nodes, at most
-    `node_state_bytes` of it on one; `more_copies` says how to have more. The line rates of one GPU's link to its host,
-    and of a node's ports to the other nodes, are None where they are not published. `process_bytes_per_second` is what
-    one process pickles and writes.
+    `universal` checkpoint, and `publications` those to inference over the storage. `num_state_copies` of the whole
+    training state lie in GPUs of different nodes, at most `node_state_bytes` of it on one; `more_copies` says how to
+    have more. The line rates of one GPU's link to its host, and of a node's ports to the other nodes, are None where
+    they are not published. `process_bytes_per_second` is what one process pickles and writes.
 
     `stack_workloads` makes a workload of arrays, which has a row for each layout.
     """
@@ -125,6 +125,7 @@ class CheckpointWorkload:
     chain: Chain | None = None
     exported_bytes: int = 0
     universal: Universal | None = None
+    publications: StoredPublications | None = None
     num_experts: int | None = None
     num_state_copies: int = 1
     more_copies: str = "raise parallelism.data"
@@ -372,6 +373,19 @@ def _ceil(value: Numbers) -> Numbers:
     return int(np.ceil(value)) if np.ndim(value) == 0 else np.ceil(value)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPublications:
+    """Publications of weights over the storage: what one of them writes, and what all engines read of it."""
+
+    interval_seconds: Numbers
+    written_bytes: Numbers
+    written_files: Numbers
+    read_bytes: Numbers
+    read_files: Numbers
+
+
+_UNPUBLISHED = StoredPublications(np.inf, 0, 0, 0, 0)
+"""Rows without publications, beside others with some."""
 _NOTHING = Demand(0, 1, 1.0, 0)
 """A step of a restore that takes no time, for rows with fewer steps than others."""
 _COUNTS = (
@@ -402,6 +416,11 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
     if all(workload.universal for workload in layouts):
         columns = ([getattr(row.universal, field.name) for row in layouts] for field in fields(Universal))
         universal = Universal(*map(_array, columns))
+    publications = None
+    if any(workload.publications for workload in layouts):
+        stored = [workload.publications or _UNPUBLISHED for workload in layouts]
+        columns = ([getattr(row, field.name) for row in stored] for field in fields(StoredPublications))
+        publications = StoredPublications(*map(_array, columns))
     return CheckpointWorkload(
         write=_stack_demands([row.write for row in layouts]),
         restores=dict.fromkeys(
@@ -412,6 +431,7 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
         node=layouts[0].node,
         defaults=layouts[0].defaults,
         universal=universal,
+        publications=publications,
         whole=stack_workloads([(row.unreduced, strategy) for row, strategy in rows]) if is_reduced else None,
         gpu_link_bytes_per_second=_array(
             _fill_unknown([row.gpu_link_bytes_per_second for row in layouts], unknown=np.nan)

@@ -262,6 +262,8 @@ def _capacity_text(capacity: Capacity) -> str:
         held += f", with up to {capacity.num_needed_checkpoints} older ones that they need"
     if capacity.exported_bytes:
         held += f", and {decimal_bytes_text(capacity.exported_bytes)} of exports"
+    if capacity.published_bytes:
+        held += f", and {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
     if capacity.kept_weights_bytes:
         held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
     if capacity.usable_bytes > capacity.capacity_bytes:

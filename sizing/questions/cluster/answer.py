@@ -9,13 +9,17 @@ from typing import TypeVar
 from sizing.errors import InvalidInput
 from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
-from sizing.questions.cluster.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
+from sizing.questions.cluster.bandwidth_to_buy import (
+    P99,
+    read_bytes_per_second_for_recovery,
+    write_bytes_per_second_for_p99,
+)
 from sizing.questions.cluster.contention import (
     Contention,
     Traffic,
     collision_fraction,
     compute_contention,
-    list_restore_traffic,
+    list_read_traffic,
     list_write_traffic,
 )
 from sizing.questions.cluster.job import GroupRecord
@@ -84,10 +88,15 @@ def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progre
             for kind, (load, record, of_alone) in enumerate(zip(loads, found.groups, alone, strict=True))
         ],
         write=_report_use(list_write_traffic(loads), found.write, horizon_seconds=horizon),
-        read=_report_use(list_restore_traffic(loads), found.read, horizon_seconds=horizon) if found.read else None,
+        read=_report_use(list_read_traffic(loads), found.read, horizon_seconds=horizon) if found.read else None,
         concurrency=contention.concurrency,
         storms=_find_storms(loads, scenario, read_bytes_per_second=read_rate),
-        required=_require_bandwidth(loads, scenario, progress=lambda done: progress(share + (1 - share) * done)),
+        required=_require_bandwidth(
+            loads,
+            scenario,
+            read_bytes_per_second=read_rate,
+            progress=lambda done: progress(share + (1 - share) * done),
+        ),
         capacity_bytes=_sum_over_jobs(loads, lambda job: job.capacity.capacity_bytes),
         written_bytes_per_day=_sum_over_jobs(loads, lambda job: job.capacity.written_bytes_per_day),
         horizon_seconds=horizon,
@@ -113,11 +122,14 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
             value=horizon_seconds,
             remedy=f"give {max_interval:g}",
         )
-    per_second = sum(load.group.count * (1 / load.interval_seconds + load.interruptions_per_second) for load in loads)
+    per_second = sum(
+        load.group.count * (load.transfers_per_save / load.interval_seconds + load.interruptions_per_second)
+        for load in loads
+    )
     if per_second * horizon_seconds > MAX_EVENTS:
         raise InvalidInput.of(
             "horizon_seconds",
-            f"must give at most {MAX_EVENTS:,} checkpoints and interruptions",
+            f"must give at most {MAX_EVENTS:,} checkpoints, steps of exports, and interruptions",
             value=horizon_seconds,
             remedy=f"give at most {seconds_text(MAX_EVENTS / per_second)}",
         )
@@ -133,7 +145,9 @@ def _find_storms(
     )
 
 
-def _require_bandwidth(loads: Sequence[JobLoad], scenario: ClusterScenario, *, progress: Progress) -> RequiredBandwidth:
+def _require_bandwidth(
+    loads: Sequence[JobLoad], scenario: ClusterScenario, *, read_bytes_per_second: float | None, progress: Progress
+) -> RequiredBandwidth:
     stall, recovery = scenario.targets.p99_stall_seconds, scenario.targets.recovery_seconds
     reads = recovery is not None and all(load.restore for load in loads)
     return RequiredBandwidth(
@@ -142,6 +156,7 @@ def _require_bandwidth(loads: Sequence[JobLoad], scenario: ClusterScenario, *, p
             write_bytes_per_second_for_p99(
                 loads,
                 p99_stall_seconds=stall,
+                read_bytes_per_second=read_bytes_per_second,
                 horizon_seconds=scenario.horizon_seconds,
                 seed=scenario.seed,
                 progress=progress,
@@ -202,7 +217,11 @@ def _report_group(
 def _report_use(traffic: Sequence[Traffic], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:
     """What traffic asks of the file system on average and at once, beside what the simulation showed of it."""
     mean = sum(group.bytes_per_second for group in traffic)
-    together = sum(group.num_jobs * group.max_bytes_per_second for group in traffic)
+    fastest: dict[int | None, float] = {}  # a job does one after the other
+    for group in traffic:
+        rate = group.num_jobs * group.max_bytes_per_second
+        fastest[group.group] = max(rate, fastest.get(group.group, 0.0))
+    together = sum(fastest.values())
     return FileSystemUse(
         bytes_per_second=storage.bytes_per_second,
         mean_bytes_per_second=mean,
@@ -241,6 +260,7 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
 def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:
     """Warn of saves that never end in time, or that the simulation has none of."""
     drain = load.write.alone_seconds(write_bytes_per_second)
+    drain += load.stall_alone_seconds(write_bytes_per_second) - load.save_stall_seconds(write_bytes_per_second)
     if drain >= job.interval_seconds:
         yield (
             f"{job.name}: one job alone writes for {seconds_text(drain)}, longer than the interval of "
@@ -249,6 +269,8 @@ def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: fl
         )
     elif job.simulated_stalls is None:
         yield f"{job.name}: no save completed in the simulation. Its jobs fail first, or the horizon is too short"
+    if load.report.export and load.report.export.read_seconds is None:
+        yield f"{job.name}: no read bandwidth given, so what its exports read takes 0 s and is not counted"
 
 
 def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
@@ -264,9 +286,11 @@ def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
 def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
     """Warn of targets that no rate meets."""
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
-        slowest = max(loads, key=lambda load: load.stall_alone_seconds(math.inf))
-        is_slow = slowest.stall_alone_seconds(math.inf) >= required.p99_stall_seconds
-        why = f"{slowest.group.name} alone stalls longer" if is_slow else "some jobs fail before their first save"
+        slowest = max(loads, key=lambda load: load.stall_within_seconds(math.inf, fraction=P99))
+        is_slow = slowest.stall_within_seconds(math.inf, fraction=P99) >= required.p99_stall_seconds
+        with_export = ", with its export" if slowest.export and slowest.export.waits else ""
+        alone = f"{slowest.group.name} alone stalls longer{with_export}"
+        why = alone if is_slow else "some jobs fail before their first save"
         yield f"targets.p99_stall_seconds is not met at any bandwidth: {why}"
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield (

@@ -86,6 +86,10 @@ class SharedBandwidth:
         self.limited_seconds = 0.0
         self._limited = False
 
+    def kind_of(self, sharer: Sharer) -> int:
+        """Kind of the transfers that share as this one does."""
+        return self._sharers.index(sharer)
+
     def start(self, kind: int, num_bytes: float) -> ActiveTransfer:
         """Start a transfer now."""
         self._advance()

@@ -34,13 +34,19 @@ _EXACT = 1e-12
 
 
 def write_bytes_per_second_for_p99(
-    loads: Sequence[JobLoad], *, p99_stall_seconds: float, horizon_seconds: float, seed: int, progress: Progress
+    loads: Sequence[JobLoad],
+    *,
+    p99_stall_seconds: float,
+    read_bytes_per_second: float | None,
+    horizon_seconds: float,
+    seed: int,
+    progress: Progress,
 ) -> float | None:
     """Min write rate at which 99 % of every group's stalls last no longer, or None where no rate is enough.
 
     Found by halving, each step a simulation with the same failures and jitter: first of some 20,000 checkpoints, then,
     from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not, or is less than
-    the jobs write on average, with which they would wait longer and longer.
+    the jobs write on average, with which they would wait longer and longer. Reads matter to stalls where exports read.
     Source: bisection, of what `simulation.simulate` shows.
 
     >>> from sizing.questions.cluster.request import ClusterScenario
@@ -50,24 +56,30 @@ def write_bytes_per_second_for_p99(
     >>> storage = {"profile": {"write_bytes_per_second": 1e9}}
     >>> loads = compute_job_loads(ClusterScenario.model_validate({"jobs": jobs, "storage": storage}))
     >>> rate = write_bytes_per_second_for_p99(
-    ...     loads, p99_stall_seconds=100.0, horizon_seconds=1e6, seed=1, progress=ignore_progress
+    ...     loads,
+    ...     p99_stall_seconds=100.0,
+    ...     read_bytes_per_second=None,
+    ...     horizon_seconds=1e6,
+    ...     seed=1,
+    ...     progress=ignore_progress,
     ... )
     >>> 1.0 <= rate * 100.0 / loads[0].write.num_bytes <= 1 + TOLERANCE  # a job that nobody meets
     True
     """
-    if any(load.stall_alone_seconds(math.inf) >= p99_stall_seconds for load in loads):
+    if any(load.stall_within_seconds(math.inf, fraction=P99) >= p99_stall_seconds for load in loads):
         return None
     steps = itertools.count(1)
+    read_rate = read_bytes_per_second if any(load.export and load.export.reads for load in loads) else None
 
     def meets(rate: float, *, seconds: float) -> bool:
         progress(1 - 0.9 ** next(steps))
         record = simulate(
-            loads, write_bytes_per_second=rate, read_bytes_per_second=None, horizon_seconds=seconds, seed=seed
+            loads, write_bytes_per_second=rate, read_bytes_per_second=read_rate, horizon_seconds=seconds, seed=seed
         )
         stalls = [np.asarray(group.stall_seconds) for group in record.groups]
         return all(len(s) > 0 and np.quantile(s, P99) <= p99_stall_seconds for s in stalls)
 
-    mean = sum(load.group.count * load.write.num_bytes / load.interval_seconds for load in loads)
+    mean = sum(load.group.count * load.written_bytes_per_second for load in loads)
     first, last = (_find_horizon(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MAX_CHECKPOINTS))
     near = _min_rate(partial(meets, seconds=first), floor=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:

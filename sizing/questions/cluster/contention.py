@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sizing.questions.cluster.load import JobLoad
+from sizing.questions.cluster.load import JobLoad, TransferLoad
 from sizing.questions.cluster.report import Concurrency
 from sizing.storage.transfer import Floats
 
 
 class PeriodicWrites(NamedTuple):
-    """`num_jobs` equal jobs, each of which writes for `write_seconds` once in `interval_seconds`."""
+    """`num_jobs` equal jobs, each of which writes for `write_seconds` once in `interval_seconds`.
+
+    Exports take `export_seconds` more, as the mean over saves.
+    """
 
     num_jobs: int
     write_seconds: float
     interval_seconds: float
+    export_seconds: float = 0.0
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time in an interval in which one of the jobs writes."""
+        return self.write_seconds + self.export_seconds
 
 
 def collision_fraction(groups: Sequence[PeriodicWrites], group: int) -> float:
-    """Share of a job's saves that meet another job's: 1 - prod over other jobs j of (1 - (w + w_j) / T_j).
+    """Share of a job's saves that another job writes beside: 1 - prod over other jobs j of (1 - (w + w_j) / T_j).
 
-    Two windows of lengths w and w_j overlap where their starts lie less than w_j before or w after each other.
+    w_j includes exports. Two windows of lengths w and w_j overlap where their starts lie less than w_j before or w
+    after each other.
     Source: independent uniform phases; exact while nobody is slowed down.
 
     >>> round(collision_fraction([PeriodicWrites(2, 10.0, 100.0)], 0), 9)
@@ -33,7 +44,7 @@ def collision_fraction(groups: Sequence[PeriodicWrites], group: int) -> float:
     """
     own, alone = groups[group].write_seconds, 1.0
     for index, other in enumerate(groups):
-        missed = max(0.0, 1.0 - (own + other.write_seconds) / other.interval_seconds)
+        missed = max(0.0, 1.0 - (own + other.busy_seconds) / other.interval_seconds)
         alone *= missed ** (other.num_jobs - (index == group))
     return 1.0 - alone
 
@@ -46,7 +57,7 @@ def mean_concurrent(groups: Sequence[PeriodicWrites]) -> float:
     >>> mean_concurrent([PeriodicWrites(40, 10.0, 100.0)])
     4.0
     """
-    return sum(group.num_jobs * min(1.0, group.write_seconds / group.interval_seconds) for group in groups)
+    return sum(group.num_jobs * min(1.0, group.busy_seconds / group.interval_seconds) for group in groups)
 
 
 def concurrent_quantile(groups: Sequence[PeriodicWrites], fraction: float) -> int:
@@ -67,7 +78,7 @@ def _concurrent_distribution(groups: Sequence[PeriodicWrites]) -> npt.NDArray[np
     angles = 2j * np.pi * np.arange(num_jobs + 1) / (num_jobs + 1)
     characteristic = np.ones(num_jobs + 1, dtype=np.complex128)
     for group in groups:
-        p = min(1.0, group.write_seconds / group.interval_seconds)
+        p = min(1.0, group.busy_seconds / group.interval_seconds)
         characteristic *= (1 - p + p * np.exp(angles)) ** group.num_jobs
     return np.fft.fft(characteristic).real / (num_jobs + 1)
 
@@ -84,11 +95,16 @@ _ROUNDING = 1 + 1e-9
 
 
 class Traffic(NamedTuple):
-    """`num_jobs` equal jobs that together move `bytes_per_second` on average, each at most so fast."""
+    """`num_jobs` equal jobs that together move `bytes_per_second` on average, each at most so fast.
+
+    Traffic of the same jobs has the same `group`, and a job never does two of these at once; None for jobs that have no
+    other traffic.
+    """
 
     num_jobs: int
     bytes_per_second: float
     max_bytes_per_second: float
+    group: int | None = None
 
 
 class Slowdown(NamedTuple):
@@ -106,7 +122,7 @@ def compute_slowdown(traffic: Sequence[Traffic], *, bytes_per_second: float) -> 
 
     With capacity C, loads rho_i, rates alone c_i and p(n) the weight of a total draw n: p(0) = 1 and
     min(n, C) p(n) = sum_i rho_i p(n - c_i). Above C the sums are geometric. A job never meets itself, so each group
-    sees its own load less one job, as in mean-value analysis (Reiser and Lavenberg 1980; Schweitzer 1979).
+    sees its own loads less one job, as in mean-value analysis (Reiser and Lavenberg 1980; Schweitzer 1979).
     Source: Bonald and Virtamo 2005, IEEE Communications Letters 9(8), DOI 10.1109/LCOMM.2005.1496605. Exact for
     Poisson arrivals of equal jobs, where it is M/G/1-PS for c >= C (1 / (1 - rho)) and M/M/m where C = m c, whatever
     the sizes; for unequal ones it is balanced fairness, close to equal shares. Rates are rounded down to C / 840,
@@ -122,7 +138,8 @@ def compute_slowdown(traffic: Sequence[Traffic], *, bytes_per_second: float) -> 
     shares = (min(group.max_bytes_per_second / bytes_per_second, 1.0) for group in traffic)
     rates = np.array([max(1, math.floor(share * _UNITS * _ROUNDING)) for share in shares])
     counts = np.array([group.num_jobs for group in traffic])
-    seen = loads[:, None] - np.diag(loads / counts)
+    groups = [-index - 1 if each.group is None else each.group for index, each in enumerate(traffic)]
+    seen = loads[:, None] - np.equal.outer(groups, groups) * (loads / counts)[:, None]
     weights = _weights(loads[:, None], rates)
     beyond = _above(loads[:, None], rates, weights) / (_UNITS - loads.sum())
     limited_fraction = float((beyond / (weights.sum(axis=0) + beyond))[0])
@@ -162,12 +179,13 @@ def _stretch(seen: Floats, rates: _Counts) -> Floats:
 class Contention(NamedTuple):
     """Contention of the saves by formula, without a simulation.
 
-    `writes` is how long each group writes; `slowdown` what the saves do to each other, None where the file system is
-    overloaded.
+    `writes` is how long each group writes; `slowdown` what the saves do to each other, and then the exports in the
+    order of the groups and the publications, None where the file system is overloaded.
     """
 
     write_bytes_per_second: float
     writes: list[PeriodicWrites]
+    traffic: list[Traffic]
     slowdown: Slowdown | None
 
     @property
@@ -180,48 +198,95 @@ class Contention(NamedTuple):
         )
 
     def mean_stall_seconds(self, load: JobLoad, kind: int) -> float | None:
-        """Mean time to write; of asynchronous saving the snapshot alone, if the drain ends in the interval."""
+        """Mean time to write; of asynchronous saving the snapshot alone, if the drain ends in the interval.
+
+        Exports that the job waits for are part of it, as the mean over saves, and read at their rate alone.
+        """
         if self.slowdown is None:
             return None
         transfer = self.slowdown.stretch[kind] * load.write.transfer_seconds(self.write_bytes_per_second)
-        writing = load.write.lead_seconds + transfer
+        writing, exporting = load.write.lead_seconds + transfer, 0.0
+        if load.export is not None and load.export.waits:
+            of_job = [s for each, s in zip(self.traffic, self.slowdown.stretch, strict=True) if each.group == kind]
+            longer = sum(
+                (stretch - 1) * step.transfer_seconds(self.write_bytes_per_second)
+                for step, stretch in zip(load.export.writes, of_job[1:], strict=True)
+            )
+            exporting = (load.export.alone_seconds(self.write_bytes_per_second) + longer) / load.export.every
         if load.snapshot_seconds is None:
-            return writing
-        return load.snapshot_seconds if load.snapshot_seconds + writing <= load.interval_seconds else None
+            return writing + exporting
+        stall = load.snapshot_seconds + exporting
+        return stall if stall + writing <= load.interval_seconds else None
 
 
 def compute_contention(loads: Sequence[JobLoad], *, write_bytes_per_second: float) -> Contention:
     """Compute what saves of jobs do to each other on a file system of that rate."""
-    rate = write_bytes_per_second
+    rate, traffic = write_bytes_per_second, list_write_traffic(loads)
+    writes = []
+    for job in loads:
+        export = job.export
+        exporting = sum(step.transfer_seconds(rate) for step in export.writes) / export.every if export else 0.0
+        writes.append(
+            PeriodicWrites(job.group.count, job.write.transfer_seconds(rate), job.interval_seconds, exporting)
+        )
     return Contention(
         write_bytes_per_second=rate,
-        writes=[
-            PeriodicWrites(job.group.count, job.write.transfer_seconds(rate), job.interval_seconds) for job in loads
-        ],
-        slowdown=compute_slowdown(list_write_traffic(loads), bytes_per_second=rate),
+        writes=writes,
+        traffic=traffic,
+        slowdown=compute_slowdown(traffic, bytes_per_second=rate),
     )
 
 
 def list_write_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
-    """List what the saves of each group move: one checkpoint per interval."""
-    return [
-        Traffic(
-            load.group.count,
-            load.group.count * load.write.num_bytes / load.interval_seconds,
-            load.write.max_bytes_per_second,
+    """List what the saves of each group move, one checkpoint per interval, then what exports and publications write."""
+    saves = [_list_traffic(load, kind, [load.write], load.interval_seconds) for kind, load in enumerate(loads)]
+    exports = [
+        _list_traffic(
+            load,
+            kind,
+            load.export.writes,
+            load.export.every * load.interval_seconds,
         )
-        for load in loads
+        for kind, load in enumerate(loads)
+        if load.export
     ]
+    publications = [
+        _list_traffic(load, -1 - kind, [load.publication.write], load.publication.interval_seconds)
+        for kind, load in enumerate(loads)
+        if load.publication
+    ]
+    return list(itertools.chain(*saves, *exports, *publications))
 
 
-def list_restore_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
-    """List what the restores of each group move: one per failure that needs the shared storage."""
-    return [
-        Traffic(
-            load.group.count,
-            load.group.count * load.restore.num_bytes / load.between_restores_seconds,
-            load.restore.max_bytes_per_second,
-        )
-        for load in loads
+def list_read_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
+    """List what the jobs of each group read: restores from the shared storage, exports and publications."""
+    restores = [
+        _list_traffic(load, kind, [load.restore], load.between_restores_seconds)
+        for kind, load in enumerate(loads)
         if load.restore
     ]
+    exports = [
+        _list_traffic(
+            load,
+            kind,
+            load.export.reads,
+            load.export.every * load.interval_seconds,
+        )
+        for kind, load in enumerate(loads)
+        if load.export
+    ]
+    publications = [
+        _list_traffic(load, -1 - kind, [load.publication.read], load.publication.interval_seconds)
+        for kind, load in enumerate(loads)
+        if load.publication and load.publication.read
+    ]
+    return list(itertools.chain(*restores, *exports, *publications))
+
+
+def _list_traffic(
+    load: JobLoad, group: int, transfers: Sequence[TransferLoad], interval_seconds: float
+) -> Iterator[Traffic]:
+    """List transfers that each job makes once in each interval; what goes on beside its saves has another `group`."""
+    count = load.group.count
+    for each in transfers:
+        yield Traffic(count, count * each.num_bytes / interval_seconds, each.max_bytes_per_second, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from array import array
@@ -11,8 +12,8 @@ from typing import cast
 
 import simpy
 
-from sizing.questions.cluster.bandwidth_sharing import ActiveTransfer, SharedBandwidth
-from sizing.questions.cluster.load import JobLoad, JobPreemption, TransferLoad
+from sizing.questions.cluster.bandwidth_sharing import ActiveTransfer, SharedBandwidth, Sharer
+from sizing.questions.cluster.load import ExportLoad, JobLoad, JobPreemption, PublicationLoad, TransferLoad
 from sizing.run.levels import Level
 
 
@@ -93,6 +94,11 @@ _PREEMPTED = -1
 Steps = Generator[simpy.Event, object, None]
 
 
+def make_sharer(load: TransferLoad) -> Sharer:
+    """Make of a transfer what it can draw of a file system that others use too."""
+    return Sharer(load.max_bytes_per_second, load.weight)
+
+
 class JobProcess:
     """A job as a process. Work is useful once a checkpoint that holds it is complete on the shared storage.
 
@@ -123,7 +129,13 @@ class JobProcess:
         self._drain: simpy.Process | None = None
         self._nodes_at, self._is_noticed, self._is_preempted = 0.0, False, False
         self._back_at = [0.0] * (int(load.pool.num_spares) + 1 if load.pool else 0)
+        self._num_saves = 0
+        if load.export and load.group.start != "together":
+            of_exports = random.Random(f"{seed}/{kind}/{index}/exports")  # noqa: S311  chance, not a secret
+            self._num_saves = of_exports.randrange(load.export.every)
         process = env.process(self._live())
+        if load.publication is not None:
+            env.process(self._publish(load.publication))
         # Interruptions have streams of their own: they come at the same times whatever the job does between them.
         failures, preemptions = (
             random.Random(f"{seed}/{kind}/{index}/{stream}")  # noqa: S311  chance, not a secret
@@ -290,29 +302,65 @@ class JobProcess:
         )
 
     def _save(self) -> Steps:
-        """Block until the checkpoint is written, or, saving asynchronously, until its snapshot is taken."""
+        """Block until the checkpoint is written, or its snapshot taken, and exported where training waits for that."""
         start, snapshot = self._env.now, self._load.snapshot_seconds
         if self._drain is not None and self._drain.is_alive:
             yield self._drain
+        self._num_saves += 1
+        export = self._load.export
+        if export is not None and self._num_saves % export.every:
+            export = None
+        waited = export if export and export.waits else None
+        left = None if waited else export
         if snapshot is None:
-            yield from self._write_out(self._unsaved_seconds)
+            yield from self._write_out(self._unsaved_seconds, left=left)
+            self._work, self._begins_fraction = None, 0.0
+            yield from self._export(waited)
         else:
             yield self._env.timeout(snapshot)
+            yield from self._export(waited)
             self._draining_seconds += self._unsaved_seconds
-            self._drain = self._env.process(self._write_in_background())
-        self._work, self._begins_fraction = None, 0.0
+            self._drain = self._env.process(self._write_in_background(left))
+            self._work, self._begins_fraction = None, 0.0
         self._record.stall_seconds.append(self._env.now - start)
         self._record.at_seconds.append(self._env.now)
 
-    def _write_in_background(self) -> Steps:
+    def _export(self, export: ExportLoad | None) -> Steps:
+        """Move what an export writes and reads, one step after the other; reads take no time without a read rate."""
+        if export is None:
+            return
+        if export.gather_seconds:
+            yield self._env.timeout(export.gather_seconds)
+        for written, read in itertools.zip_longest(export.writes, export.reads):
+            if written is not None:
+                yield from self._move(self._write, written, kind=self._write.kind_of(make_sharer(written)))
+            if read is not None and self._read is not None:
+                yield from self._move(self._read, read, kind=self._read.kind_of(make_sharer(read)))
+
+    def _publish(self, publication: PublicationLoad) -> Steps:
+        """Write weights in each interval in which the job trains or saves, and let the engines read them."""
+        write, read = publication.write, publication.read
+        yield self._env.timeout(publication.interval_seconds * (1.0 - self._begins_fraction))
+        while True:
+            began = self._env.now
+            if self._failed_level is None:
+                yield from self._move(self._write, write, kind=self._write.kind_of(make_sharer(write)))
+                if read is not None and self._read is not None:
+                    yield from self._move(self._read, read, kind=self._read.kind_of(make_sharer(read)))
+            yield self._env.timeout(max(0.0, began + publication.interval_seconds - self._env.now))
+
+    def _write_in_background(self, left: ExportLoad | None) -> Steps:
         try:
-            yield from self._write_out(self._draining_seconds)
+            yield from self._write_out(self._draining_seconds, left=left)
         except simpy.Interrupt:
             return
         self._draining_seconds = 0.0
 
-    def _write_out(self, useful_seconds: float) -> Steps:
-        transfer = yield from self._move(self._write, self._load.write)
+    def _write_out(self, useful_seconds: float, *, left: ExportLoad | None = None) -> Steps:
+        """Write a checkpoint, and leave its export to another job, where there is one."""
+        transfer = yield from self._move(self._write, self._load.write, kind=self._kind)
+        if left is not None:
+            self._env.process(self._export(left))
         self._record.num_written += 1
         self._record.num_met_another += transfer.met_another
         self._record.useful_seconds += useful_seconds
@@ -331,13 +379,15 @@ class JobProcess:
                 preemption.start_seconds if is_told and preemption is not None else self._load.recovery_seconds
             )
             if self._read is not None and self._load.restore is not None:
-                yield from self._move(self._read, self._load.restore)
+                yield from self._move(self._read, self._load.restore, kind=self._kind)
         self._record.restore_seconds.append(self._env.now - start)
 
-    def _move(self, storage: SharedBandwidth, load: TransferLoad) -> Generator[simpy.Event, object, ActiveTransfer]:
+    def _move(
+        self, storage: SharedBandwidth, load: TransferLoad, *, kind: int
+    ) -> Generator[simpy.Event, object, ActiveTransfer]:
         if load.lead_seconds:
             yield self._env.timeout(load.lead_seconds)
-        transfer = storage.start(self._kind, load.num_bytes)
+        transfer = storage.start(kind, load.num_bytes)
         try:
             yield transfer.done
         except simpy.Interrupt:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sizing.errors import InvalidInput
 from sizing.questions.cluster.request import ClusterScenario, JobGroup, Sharing
 from sizing.report import SizingReport, find_layout
-from sizing.run.evaluation import evaluate
+from sizing.run.evaluation import RunInputs, evaluate
+from sizing.run.export import export_steps
 from sizing.run.failure_process import FailureProcess, NodePool
 from sizing.run.levels import Level, overhead_of_levels_fraction
-from sizing.run.write import Write
+from sizing.run.publication import publication_steps
+from sizing.run.workload import CheckpointWorkload
+from sizing.run.write import Write, with_copy_rate
 from sizing.sized_layout import size_layout
-from sizing.storage.limits import Limit
+from sizing.state import Training
+from sizing.storage.limits import Demand, Direction, Limit, transfer
+from sizing.storage.profile import StorageProfile
 from sizing.storage.storage import resolve_storage
-from sizing.storage.transfer import as_number
+from sizing.storage.terms import once_terms
+from sizing.storage.transfer import Numbers, as_number
 
 _FILE_SYSTEM = "file-system"
 
@@ -72,6 +78,44 @@ def _find_own_rate(limits: Sequence[Limit], *, alone: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportLoad:
+    """Export of one of `every` saves: after `gather_seconds` without the storage its `writes` and `reads`, in turn.
+
+    The job `waits` for it, or another job makes it. Its reads take `reading_seconds` of a job that has the storage to
+    itself; there are none where no read rate is known.
+    """
+
+    every: int
+    waits: bool
+    gather_seconds: float
+    reading_seconds: float
+    writes: tuple[TransferLoad, ...]
+    reads: tuple[TransferLoad, ...]
+
+    def alone_seconds(self, write_bytes_per_second: float) -> float:
+        """Time from start to end, alone on a file system of that write rate."""
+        writing = sum(step.alone_seconds(write_bytes_per_second) for step in self.writes)
+        return self.gather_seconds + self.reading_seconds + writing
+
+    @property
+    def written_bytes_per_save(self) -> float:
+        """Bytes that exports write, as the mean over saves."""
+        return sum(step.num_bytes for step in self.writes) / self.every
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationLoad:
+    """Publications over the storage, one in each interval: trainers write, then all inference engines read.
+
+    `read` is None where no read rate is known.
+    """
+
+    interval_seconds: float
+    write: TransferLoad
+    read: TransferLoad | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobPreemption:
     """Preemption of a job: how often, how long after a notice, and for how long on average it then has no nodes.
 
@@ -112,6 +156,8 @@ class JobLoad:
     preemption: JobPreemption | None = None
     throughput_fraction: float = 1.0
     restores_per_second: float = 0.0
+    export: ExportLoad | None = None
+    publication: PublicationLoad | None = None
 
     @property
     def interruptions_per_second(self) -> float:
@@ -130,11 +176,43 @@ class JobLoad:
         """Mean time between restores from the shared storage, by formula; infinite if there are none."""
         return 1 / self.restores_per_second if self.restores_per_second else math.inf
 
+    @property
+    def transfers_per_save(self) -> float:
+        """Transfers of an interval, as the mean: of its save, of exports and of publications."""
+        export, publication = self.export, self.publication
+        exported = (len(export.writes) + len(export.reads)) / export.every if export else 0.0
+        return 1.0 + exported + (2 * self.interval_seconds / publication.interval_seconds if publication else 0.0)
+
+    @property
+    def written_bytes_per_second(self) -> float:
+        """Mean rate at which saves, exports and publications write."""
+        exported = self.export.written_bytes_per_save if self.export else 0.0
+        saved = (self.write.num_bytes + exported) / self.interval_seconds
+        published = self.publication
+        return saved + (published.write.num_bytes / published.interval_seconds if published else 0.0)
+
     def stall_alone_seconds(self, write_bytes_per_second: float) -> float:
-        """Stall of a save that has the file system to itself."""
+        """Stall of a save that has the file system to itself, as the mean where some saves are exported."""
+        every = self.export.every if self.export else 1
+        return (
+            self.save_stall_seconds(write_bytes_per_second) + self.export_stall_seconds(write_bytes_per_second) / every
+        )
+
+    def stall_within_seconds(self, write_bytes_per_second: float, *, fraction: float) -> float:
+        """Stall within which that fraction of the saves ends that have the file system to themselves."""
+        is_exported = self.export is not None and 1 / self.export.every > 1 - fraction
+        exporting = self.export_stall_seconds(write_bytes_per_second) if is_exported else 0.0
+        return self.save_stall_seconds(write_bytes_per_second) + exporting
+
+    def save_stall_seconds(self, write_bytes_per_second: float) -> float:
+        """Stall of a save that is not exported and has the file system to itself."""
         if self.snapshot_seconds is not None:
             return self.snapshot_seconds
         return self.write.alone_seconds(write_bytes_per_second)
+
+    def export_stall_seconds(self, write_bytes_per_second: float) -> float:
+        """Stall of an export that has the file system to itself; 0 where nothing waits for exports."""
+        return self.export.alone_seconds(write_bytes_per_second) if self.export and self.export.waits else 0.0
 
     def before_reading_seconds(self, read_bytes_per_second: float) -> float:
         """Time from a failure until the job reads, where the file system gives it so much."""
@@ -204,7 +282,8 @@ def _compute_load(scenario: ClusterScenario, group: JobGroup, index: int) -> Job
     try:
         shared = find_layout(group.scenario.model_copy(update={"storage": scenario.storage}))
         report = shared.answer()
-        figures = evaluate(size_layout(shared.scenario).workload, shared.scenario.run_inputs)
+        workload, inputs = size_layout(shared.scenario).workload, shared.scenario.run_inputs
+        figures = evaluate(workload, inputs)
     except InvalidInput as error:
         raise error.within(f"jobs.{index}.scenario") from None
     assert report.write is not None  # noqa: S101  the storage has a write rate
@@ -223,6 +302,8 @@ def _compute_load(scenario: ClusterScenario, group: JobGroup, index: int) -> Job
         measured_restart_seconds=None,
         tiers=front,
         used_fraction=1.0,
+        export=_compute_export_load(report, workload, inputs, scenario.sharing),
+        publication=_compute_publication_load(group.scenario.training, workload, inputs, scenario.sharing),
     )
     return load if process is None else _add_failures(load, process, figures.levels)
 
@@ -305,5 +386,62 @@ def _compute_restore_load(report: SizingReport, sharing: Sharing) -> TransferLoa
     )
 
 
-def _weight(sharing: Sharing, num_nodes: int) -> float:
+def _compute_export_load(
+    report: SizingReport, workload: CheckpointWorkload, inputs: RunInputs, sharing: Sharing
+) -> ExportLoad | None:
+    """Compute the transfers of an export; None where nothing is exported."""
+    export, exported = inputs.checkpoint.export, report.export
+    if export is None or exported is None:
+        return None
+    profile = with_copy_rate(inputs.profile, workload=workload, checkpoint=inputs.checkpoint)
+    assert profile is not None  # noqa: S101  the storage has a write rate
+    steps = export_steps(export, workload)
+    return ExportLoad(
+        every=export.every,
+        waits=export.waits,
+        gather_seconds=exported.gather_seconds,
+        reading_seconds=exported.read_seconds or 0.0,
+        writes=tuple(_compute_step_loads(profile, steps["write"], "write", sharing)),
+        reads=tuple(_compute_step_loads(profile, steps["read"], "read", sharing)),
+    )
+
+
+def _compute_publication_load(
+    training: Training, workload: CheckpointWorkload, inputs: RunInputs, sharing: Sharing
+) -> PublicationLoad | None:
+    """Compute the transfers of publications; None where nothing is published over the storage."""
+    publication = training.reinforcement.publication if training.reinforcement else None
+    stored = workload.publications
+    if publication is None or stored is None:
+        return None
+    assert inputs.profile is not None  # noqa: S101  the storage has a write rate
+    steps = publication_steps(publication, workload, int(stored.written_bytes))
+    (write,) = _compute_step_loads(inputs.profile, steps["write"], "write", sharing)
+    read = next(_compute_step_loads(inputs.profile, steps["read"], "read", sharing), None)
+    if publication.replica_bytes_per_second is not None:
+        nodes = publication.num_replicas * publication.nodes_per_replica
+        rate = publication.num_replicas * publication.replica_bytes_per_second
+        read = TransferLoad(float(stored.read_bytes), 0.0, rate, _weight(sharing, nodes))
+    return PublicationLoad(publication.interval_seconds, write, read)
+
+
+def _compute_step_loads(
+    profile: StorageProfile, steps: Sequence[Demand], direction: Direction, sharing: Sharing
+) -> Iterator[TransferLoad]:
+    """Compute a transfer for each step, the first with what is paid once; none where no rate is known."""
+    once = as_number(sum(once_terms(profile.rates(direction)).values(), start=0.0)) or 0.0
+    for index, step in enumerate(steps):
+        moved = transfer(profile, [step], direction=direction)
+        if moved is None:
+            return
+        yield TransferLoad.of(
+            float(step.total_bytes),
+            float(moved.seconds),
+            moved.limits,
+            weight=_weight(sharing, step.num_nodes),
+            more_lead_seconds=-once if index else 0.0,
+        )
+
+
+def _weight(sharing: Sharing, num_nodes: Numbers) -> float:
     return float(num_nodes) if sharing == "per-node" else 1.0

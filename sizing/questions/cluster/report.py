@@ -82,7 +82,7 @@ class JobFigures(StrictModel):
         "undisturbed."
     )
     stall_alone_seconds: float = Field(
-        description="Seconds for which a save stalls a job that has the storage to itself."
+        description="Seconds for which a save stalls a job that has the storage to itself, as the mean with exports."
     )
     bytes_per_second_alone: float = Field(
         description="Write rate of a job that has the storage to itself, in bytes per second."
@@ -176,15 +176,19 @@ class ClusterReport(StrictModel):
     num_nodes: int = Field(description="Nodes that all jobs together run on.")
     num_gpus: int = Field(description="World sizes of all jobs added up.")
     jobs: list[JobFigures] = Field(description="Figures of each group of equal jobs.")
-    write: FileSystemUse = Field(description="What saves ask of the file system.")
-    read: FileSystemUse | None = Field(description="What restores ask of the file system. Null without a read rate.")
+    write: FileSystemUse = Field(description="What saves, exports and publications ask of the file system.")
+    read: FileSystemUse | None = Field(
+        description="What restores, exports and publications ask of the file system. Null without a read rate."
+    )
     concurrency: Concurrency = Field(description="How many jobs write at once while nobody is slowed down, by formula.")
     storms: list[Storm] = Field(
         description="Restore storms: jobs that one failure stopped read at the same time. Empty without a read rate."
     )
     required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
     capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
-    written_bytes_per_day: float = Field(description="Bytes that saves of all jobs write in one day.")
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves, exports and publications of all jobs write in one day."
+    )
     horizon_seconds: float = Field(description="Seconds that the simulation covers.")
     num_checkpoints: int = Field(description="Saves that were completed in the simulation.")
     busiest_day: list[LoadInterval] = Field(

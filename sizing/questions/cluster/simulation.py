@@ -9,9 +9,9 @@ import numpy as np
 import simpy
 
 from sizing.questions.chunks import Progress, ignore_progress
-from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth, Sharer
-from sizing.questions.cluster.job import GroupRecord, JobProcess, SimulationRecord
-from sizing.questions.cluster.load import JobLoad, TransferLoad
+from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
+from sizing.questions.cluster.job import GroupRecord, JobProcess, SimulationRecord, make_sharer
+from sizing.questions.cluster.load import JobLoad
 from sizing.questions.cluster.report import PERCENTILES, LoadInterval, SimulatedStalls, SimulatedUse
 from sizing.storage.transfer import Floats
 from sizing.units import SECONDS_PER_DAY
@@ -104,9 +104,10 @@ def _share(
     groups: list[GroupRecord],
 ) -> SimulationRecord:
     """Make a storage system for those jobs that are given it, and what is recorded of them."""
-    write = SharedBandwidth(
-        env, bytes_per_second=write_bytes_per_second, sharers=[_make_sharer(load.write) for load in loads]
-    )
+    exports = [make_sharer(step) for load in loads if load.export for step in load.export.writes]
+    publications = [make_sharer(load.publication.write) for load in loads if load.publication]
+    sharers = [*(make_sharer(load.write) for load in loads), *exports, *publications]
+    write = SharedBandwidth(env, bytes_per_second=write_bytes_per_second, sharers=sharers)
     return SimulationRecord(groups, write, _share_reads(env, loads, read_bytes_per_second))
 
 
@@ -117,11 +118,10 @@ def _share_reads(
     restores = [load.restore for load in loads if load.restore]
     if bytes_per_second is None or len(restores) < len(loads):
         return None
-    return SharedBandwidth(env, bytes_per_second=bytes_per_second, sharers=list(map(_make_sharer, restores)))
-
-
-def _make_sharer(load: TransferLoad) -> Sharer:
-    return Sharer(load.max_bytes_per_second, load.weight)
+    exports = [make_sharer(step) for load in loads if load.export for step in load.export.reads]
+    publications = [make_sharer(load.publication.read) for load in loads if load.publication and load.publication.read]
+    sharers = [*(make_sharer(restore) for restore in restores), *exports, *publications]
+    return SharedBandwidth(env, bytes_per_second=bytes_per_second, sharers=sharers)
 
 
 _BIN_SECONDS = 300.0

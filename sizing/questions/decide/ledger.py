@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sizing.cluster.cluster import num_storage_nics
-from sizing.questions.decide.offers import Offer, Price, WorkloadUse
+from sizing.questions.decide.offers import Flow, Offer, Price, WorkloadUse
 from sizing.questions.decide.report import LOST, UNPRICED, CostKind, LedgerLine
-from sizing.questions.decide.request import DecisionRequest, Workload
+from sizing.questions.decide.request import DecisionRequest, GrowthYear, Workload
 from sizing.run.checkpoint import MAIN
 from sizing.run.costs import lost_gpu_hours
 from sizing.run.evaluation import RunReport
@@ -26,12 +26,16 @@ from sizing.units import SECONDS_PER_DAY
 
 @dataclass(frozen=True)
 class Bill:
-    """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers."""
+    """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers.
+
+    `year` is the part of the horizon in which the workload's cluster stands.
+    """
 
     counted: WorkloadUse
     of_tiers: Mapping[str, WorkloadUse]
     lost_gpu_hours: Numbers | None
     tier_costs: tuple[tuple[str, Numbers], ...]
+    year: GrowthYear
 
     @property
     def lost_hours(self) -> float | None:
@@ -95,6 +99,22 @@ def bill_workload(
     effective = interval.effective_interval_seconds
     every = interval.interval_seconds if effective is None else effective
     goodput, recovery = interval.goodput_at_interval_fraction, figures.recovery
+    saves = recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every)
+    restores = recovery.restores_per_day / SECONDS_PER_DAY if recovery else None
+    writes = [Flow(saves, float(checkpoint_workload.written_bytes), int(checkpoint_workload.write.num_files))]
+    restoring = [
+        Flow(restores, float(step.total_bytes), max(int(step.num_files), int(step.num_streams)))
+        for step in checkpoint_workload.restores[figures.restore.strategy].steps
+    ]  # every rank opens the files that it reads, at least one
+    reads = list(restoring)
+    if (export := figures.export) is not None:
+        exports = np.divide(saves, export.every)
+        writes.append(Flow(exports, export.written_bytes, export.written_files))
+        reads.append(Flow(exports, export.read_bytes, export.read_files))
+    if (published := checkpoint_workload.publications) is not None:
+        per_second = np.divide(1.0, published.interval_seconds)
+        writes.append(Flow(per_second, published.written_bytes, published.written_files))
+        reads.append(Flow(per_second, published.read_bytes, published.read_files))
     counted = WorkloadUse(
         horizon_seconds=request.horizon_seconds,
         share_seconds=seconds,
@@ -104,12 +124,8 @@ def bill_workload(
         num_gpus=checkpoint_workload.num_gpus,
         num_storage_nics=num_storage_nics(workload.scenario.cluster, checkpoint_workload.num_nodes),
         power_kilowatts=offer.power_kilowatts,
-        saves_per_second=recovery.saves_per_day / SECONDS_PER_DAY if recovery else np.divide(1.0, every),
-        written_bytes_per_save=float(checkpoint_workload.written_bytes),
-        files_per_save=int(checkpoint_workload.write.num_files),
-        restores_per_second=recovery.restores_per_day / SECONDS_PER_DAY if recovery else None,
-        read_bytes_per_restore=float(figures.restore.read_bytes),
-        files_per_restore=int(checkpoint_workload.write.num_files),
+        writes=tuple(writes),
+        reads=tuple(reads),
     )
     spare = recovery.num_spare_gpus if recovery else 0
     lost = (
@@ -119,23 +135,23 @@ def bill_workload(
     )
     tiers = tuple((row.kind, row.cost) for row in figures.tiers if row.cost is not None)
     of_tiers: dict[str, WorkloadUse] = {
-        row.kind: _count_tier(row, counted, fails=recovery is not None) for row in figures.tiers if row.kind != MAIN
+        row.kind: _count_tier(row, counted, restoring, fails=recovery is not None)
+        for row in figures.tiers
+        if row.kind != MAIN
     }
-    return Bill(counted, of_tiers, lost, tiers)
+    return Bill(counted, of_tiers, lost, tiers, workload.year)
 
 
-def _count_tier(row: TierRow, main: WorkloadUse, *, fails: bool) -> WorkloadUse:
+def _count_tier(row: TierRow, main: WorkloadUse, restoring: Sequence[Flow], *, fails: bool) -> WorkloadUse:
     """Count the bytes that a tier holds and moves: copies at its own interval, read after the failures that need it."""
-    interval_seconds = row.effective_interval_seconds
+    interval_seconds, save = row.effective_interval_seconds, main.writes[0]
     saves = np.divide(1.0, interval_seconds) if row.saves_per_day is None else row.saves_per_day / SECONDS_PER_DAY
     restores = 0.0 if row.restores_per_day is None else row.restores_per_day / SECONDS_PER_DAY
     return dataclasses.replace(
         main,
         usable_bytes=row.stored_bytes,
-        saves_per_second=saves,
-        written_bytes_per_save=np.multiply(row.mean_bytes_per_second, interval_seconds),
-        files_per_save=main.files_per_save * row.replicas,
-        restores_per_second=restores if fails else None,
+        writes=(Flow(saves, np.multiply(row.mean_bytes_per_second, interval_seconds), save.num_files * row.replicas),),
+        reads=tuple(step._replace(per_second=restores if fails else None) for step in restoring),
     )
 
 
@@ -158,13 +174,14 @@ class Line(NamedTuple):
 def list_lines(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[Line]:
     """List a line for each price, each priced tier, and the lost GPU time of all workloads.
 
-    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up.
+    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up. What is paid in each
+    period for nodes and their parts is paid in each year of a growth for those that stand then, as their mean.
     """
     refused = {each.name for each in request.refused_offers}
     if not offer.prices and (offer.name in refused or any(other.prices for other in request.offers)):
         yield Line(UNPRICED, UNPRICED, None, "not given", 0.0, 1.0)  # beside offers with a price it would cost nothing
     for price in offer.prices:
-        quantity = _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
+        quantity = _count_over_years(price, bills)
         times = price.times(request.horizon_seconds)
         kind: CostKind = "capital" if price.every == "once" else "operation"
         yield Line(price.name or price.per, kind, quantity, price.unit.words, price.amount, times)
@@ -182,6 +199,21 @@ def report_ledger(request: DecisionRequest, offer: Offer, bills: Sequence[Bill])
         number = None if quantity is None else float(np.asarray(quantity))
         cost = None if number is None else number * amount * times
         yield LedgerLine(name=name, kind=kind, quantity=number, unit=unit, amount=amount, times=times, cost=cost)
+
+
+def _count_over_years(price: Price, bills: Sequence[Bill]) -> Numbers | None:
+    """Count what a price is per: of what is paid again for nodes the mean over years, of the rest all years at once."""
+    if not price.unit.of_nodes or price.every == "once":
+        return _combine([bill.quantity(price) for bill in bills], is_flow=price.unit.is_flow)
+    years = dict.fromkeys(bill.year for bill in bills)
+    each = [_combine([bill.quantity(price) for bill in bills if bill.year == year], is_flow=False) for year in years]
+    return _combine(
+        [
+            None if number is None else np.multiply(number, year.fraction)
+            for number, year in zip(each, years, strict=True)
+        ],
+        is_flow=True,
+    )
 
 
 def _combine(quantities: Sequence[Numbers | None], *, is_flow: bool) -> Numbers | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -57,11 +57,20 @@ _ROUNDED = 1 - 1e-12
 """Factor below 1, so that the rounding of a rate times a time adds no request."""
 
 
+class Flow(NamedTuple):
+    """What is moved again and again: `num_bytes` in `num_files`, so often in a second; None is not known."""
+
+    per_second: Numbers | None
+    num_bytes: Numbers
+    num_files: Numbers
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadUse:
     """Use that one workload makes of an offer, which prices count; numbers, or arrays with one element per setting.
 
     `share_seconds` of the horizon are this workload's; the storage stands there for all of it. None is not known.
+    `writes` are those of saves, then of exports and publications, and `reads` those of restores, then of the same.
     """
 
     horizon_seconds: float
@@ -72,69 +81,65 @@ class WorkloadUse:
     num_gpus: int
     num_storage_nics: int | None
     power_kilowatts: float | None
-    saves_per_second: Numbers
-    written_bytes_per_save: Numbers
-    files_per_save: int
-    restores_per_second: Numbers | None
-    read_bytes_per_restore: float
-    files_per_restore: int
+    writes: tuple[Flow, ...]
+    reads: tuple[Flow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PriceUnit:
     """Unit that a price is per. `count` says how many a workload needs; of a flow, in its seconds of the horizon.
 
-    A price that is paid `by_use` has no period.
+    A price that is paid `by_use` has no period. Units that are `of_nodes` come with the nodes of the cluster.
     """
 
     words: str
     count: Callable[[WorkloadUse, Price], Numbers | None]
     is_flow: bool = False
     by_use: bool = False
+    of_nodes: bool = False
 
 
 def _count_requests(use: WorkloadUse, price: Price) -> Numbers | None:
     """Count requests that write and that read, one for each file or for each part of `request_bytes`."""
-    reads = _count_reads(use, price)
-    return None if reads is None else np.add(_count_writes(use, price), reads)
+    writes, reads = _count_writes(use, price), _count_reads(use, price)
+    return None if writes is None or reads is None else np.add(writes, reads)
 
 
-def _count_writes(use: WorkloadUse, price: Price) -> Numbers:
-    """Count class A of object stores: a PUT or POST for each part of each file of a save."""
-    parts = _count_parts(use.written_bytes_per_save, use.files_per_save, price.request_bytes)
-    return _count_millions(np.multiply(use.saves_per_second, parts), use)
+def _count_writes(use: WorkloadUse, price: Price) -> Numbers | None:
+    """Count class A of object stores: a PUT or POST for each part of each file that is written."""
+    return _add_flows(use, use.writes, lambda flow: _count_parts(flow, price.request_bytes), each=_MILLION)
 
 
 def _count_reads(use: WorkloadUse, price: Price) -> Numbers | None:
-    """Count class B of object stores: a GET for each part of each file of a restore."""
-    if use.restores_per_second is None:
-        return None
-    parts = _count_parts(use.read_bytes_per_restore, use.files_per_restore, price.request_bytes)
-    return _count_millions(np.multiply(use.restores_per_second, parts), use)
+    """Count class B of object stores: a GET for each part of each file, by each rank that reads it."""
+    return _add_flows(use, use.reads, lambda flow: _count_parts(flow, price.request_bytes), each=_MILLION)
 
 
-def _count_millions(per_second: Numbers, use: WorkloadUse) -> Numbers:
-    millions: Numbers = np.divide(np.multiply(per_second, use.share_seconds), _MILLION)
-    return millions
+def _count_parts(flow: Flow, request_bytes: ByteCount | None) -> Numbers:
+    if request_bytes is None or not flow.num_files:
+        return flow.num_files
+    parts: Numbers = np.ceil(np.divide(flow.num_bytes, flow.num_files * request_bytes) * _ROUNDED)
+    return flow.num_files * parts
 
 
-def _count_parts(num_bytes: Numbers, num_files: int, request_bytes: ByteCount | None) -> Numbers:
-    if request_bytes is None or not num_files:
-        return num_files
-    parts: Numbers = num_files * np.ceil(np.divide(num_bytes, num_files * request_bytes) * _ROUNDED)
-    return parts
-
-
-def _count_terabytes_written(use: WorkloadUse, _: Price) -> Numbers:
-    seconds = np.multiply(use.saves_per_second, use.share_seconds)
-    return np.multiply(seconds, np.divide(use.written_bytes_per_save, BYTES_PER_TERABYTE))
+def _count_terabytes_written(use: WorkloadUse, _: Price) -> Numbers | None:
+    return _add_flows(use, use.writes, lambda flow: flow.num_bytes, each=BYTES_PER_TERABYTE)
 
 
 def _count_terabytes_read(use: WorkloadUse, _: Price) -> Numbers | None:
-    if use.restores_per_second is None:
-        return None
-    restores = np.multiply(use.restores_per_second, use.share_seconds)
-    return np.multiply(restores, use.read_bytes_per_restore / BYTES_PER_TERABYTE)
+    return _add_flows(use, use.reads, lambda flow: flow.num_bytes, each=BYTES_PER_TERABYTE)
+
+
+def _add_flows(
+    use: WorkloadUse, flows: Sequence[Flow], count: Callable[[Flow], Numbers], *, each: float
+) -> Numbers | None:
+    """Add what is counted of flows over the workload's seconds, as a number of `each`; None where one is not known."""
+    total: Numbers = 0.0
+    for flow in flows:
+        if flow.per_second is None:
+            return None
+        total = np.add(total, np.multiply(flow.per_second, np.divide(count(flow), each)))
+    return np.multiply(total, use.share_seconds)
 
 
 def _count_kilowatt_hours(use: WorkloadUse, _: Price) -> float | None:
@@ -162,16 +167,16 @@ PRICE_UNITS: Mapping[Per, PriceUnit] = {
     "offer": PriceUnit("offer", lambda *_: 1.0),
     "terabyte": PriceUnit("TB of usable capacity", lambda use, _: use.usable_bytes / BYTES_PER_TERABYTE),
     "gigabyte-per-second": PriceUnit("GB/s of write bandwidth", _count_gigabytes_per_second),
-    "node": PriceUnit("nodes of the cluster", lambda use, _: float(use.num_nodes)),
-    "gpu": PriceUnit("GPUs of the cluster", lambda use, _: float(use.num_gpus)),
+    "node": PriceUnit("nodes of the cluster", lambda use, _: float(use.num_nodes), of_nodes=True),
+    "gpu": PriceUnit("GPUs of the cluster", lambda use, _: float(use.num_gpus), of_nodes=True),
     "kilowatt-hour": PriceUnit("kWh of the storage's power", _count_kilowatt_hours, by_use=True),
     "million-requests": PriceUnit("million requests", _count_requests, is_flow=True, by_use=True),
     "million-writes": PriceUnit("million write requests", _count_writes, is_flow=True, by_use=True),
     "million-reads": PriceUnit("million read requests", _count_reads, is_flow=True, by_use=True),
     "terabyte-written": PriceUnit("TB written", _count_terabytes_written, is_flow=True, by_use=True),
     "terabyte-read": PriceUnit("TB read back", _count_terabytes_read, is_flow=True, by_use=True),
-    "nic": PriceUnit("NICs of the nodes for storage", _count_nics),
-    "nvme-drive": PriceUnit("NVMe drives of the nodes", _count_drives),
+    "nic": PriceUnit("NICs of the nodes for storage", _count_nics, of_nodes=True),
+    "nvme-drive": PriceUnit("NVMe drives of the nodes", _count_drives, of_nodes=True),
 }
 """Units that prices may be per. Of stocks the workload that needs most decides; flows of all workloads add up."""
 

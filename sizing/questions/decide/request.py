@@ -175,6 +175,13 @@ REFERENCE_DECISION: dict[str, Any] = {
 _Times = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
+class GrowthYear(NamedTuple):
+    """One of the years in which workloads grow, from 0 on, and which fraction of the horizon it is."""
+
+    number: int
+    fraction: float
+
+
 class Workload(StrictModel):
     """What runs on the storage, and for which share of the time."""
 
@@ -189,6 +196,13 @@ class Workload(StrictModel):
         default_factory=SharedStorage,
         description="Rates that dataset reads and other jobs take of the storage meanwhile. Default: none.",
     )
+
+    _year: GrowthYear = PrivateAttr(GrowthYear(0, 1.0))
+
+    @property
+    def year(self) -> GrowthYear:
+        """The part of the horizon in which the cluster has this size; all of it without a growth per year."""
+        return self._year
 
     @model_validator(mode="after")
     def _leaves_prices_to_the_offers(self) -> Self:
@@ -222,6 +236,12 @@ class Workload(StrictModel):
                 larger["reliability.mtbf_seconds"] = scenario.reliability.mtbf_seconds * before / data
         document = with_fields(scenario.model_dump(exclude_unset=True), larger)
         return self.model_copy(update={"scenario": scenario_from(document)})
+
+    def in_year(self, year: GrowthYear) -> Workload:
+        """The workload in one year of a growth, of which it takes its share."""
+        in_year = self.model_copy(update={"share_fraction": self.share_fraction * year.fraction})
+        in_year._year = year
+        return in_year
 
 
 class Growth(StrictModel):
@@ -312,11 +332,10 @@ class DecisionRequest(StrictModel):
             yield times, False, self.model_copy(update={**plain, "workloads": grown})
         if (per_year := self.growth.per_year) is not None:
             years = self.horizon_seconds / SECONDS_PER_YEAR
+            parts = [GrowthYear(n, min(1.0, years - n) / years) for n in range(min(math.ceil(years), MAX_YEARS))]
             grown = tuple(
-                workload.grown(self.growth.of, per_year**year).model_copy(
-                    update={"share_fraction": workload.share_fraction * min(1.0, years - year) / years}
-                )
-                for year in range(min(math.ceil(years), MAX_YEARS))
+                workload.grown(self.growth.of, per_year**year.number).in_year(year)
+                for year in parts
                 for workload in self.workloads
             )
             yield per_year, True, self.model_copy(update={**plain, "workloads": grown})

@@ -440,11 +440,11 @@ def _tabulate_capacities(report: DecisionReport) -> Grid:
                 offer.name,
                 workload.name,
                 _NOTHING if offer.capacity_bytes is None else decimal_bytes_text(offer.capacity_bytes),
-                *(decimal_bytes_text(at.usable_bytes) for at in (capacities[0], half, capacities[-1])),
+                *(decimal_bytes_text(at.usable_bytes) for at in (half, capacities[-1])),
                 "never" if full is None else seconds_text(full),
             )
         )
-    columns = ("offer", "workload", "offered", "at the begin", "half way", "at the end", "full after")
+    columns = ("offer", "workload", "offered", "half way", "at the end", "full after")
     return Grid("Capacity over time", columns, tuple(rows))
 
 

@@ -128,7 +128,7 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
     loads = loads_of(
         document(storage={"profile": {"write_bytes_per_second": 4e10, "node_write_bytes_per_second": 1e9}})
     )
-    arguments = {"horizon_seconds": 1e6, "seed": 1, "progress": ignore_progress}
+    arguments = {"read_bytes_per_second": None, "horizon_seconds": 1e6, "seed": 1, "progress": ignore_progress}
     assert write_bytes_per_second_for_p99(loads, p99_stall_seconds=112.0, **arguments) is None  # type: ignore[arg-type]  # as named
 
 

@@ -139,3 +139,49 @@ def test_a_size_says_what_each_offer_misses_there() -> None:
 def test_growth_without_a_size_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has neither times nor per_year"):
         at_sizes(of="gpus")
+
+
+def total_of_growth(price: dict[str, Any], *, horizon: str = "2y", per_year: float = 2) -> float | None:
+    offer = {**DEAR_AND_CHEAP[1], "prices": [price]}
+    (grown,) = DECIDE.answer(
+        decision(offers=[offer], horizon_seconds=horizon, per_lost_gpu_hour=0, growth={"per_year": per_year})
+    ).growth
+    return grown.offers[0].total
+
+
+@pytest.mark.parametrize(
+    ("per", "more", "num_at_first"),
+    [("node", {}, 384), ("gpu", {}, 3072), ("nic", {"per_node": 2}, 768), ("nvme-drive", {"per_node": 4}, 1536)],
+)
+def test_what_is_paid_each_year_for_nodes_is_for_those_of_that_year(
+    per: str, more: dict[str, Any], num_at_first: int
+) -> None:
+    yearly = total_of_growth({"amount": 10, "per": per, "every": "year"} | more)
+    assert yearly == pytest.approx(10 * (num_at_first + 2 * num_at_first))
+    monthly = total_of_growth({"amount": 10, "per": per, "every": "month"} | more)
+    assert monthly == pytest.approx(10 * 12 * 3 * num_at_first)
+
+
+def test_a_year_that_is_cut_short_is_paid_in_part() -> None:
+    price = {"amount": 10, "per": "node", "every": "year"}
+    assert total_of_growth(price, horizon="2.5y") == pytest.approx(10 * 384 * (1 + 2 + 4 / 2))
+
+
+def test_nodes_that_are_bought_and_capacity_are_those_of_the_last_year() -> None:
+    assert total_of_growth({"amount": 10, "per": "node", "every": "once"}) == pytest.approx(10 * 2 * 384)
+    capacity = {"amount": 10, "per": "terabyte", "every": "year"}
+    assert total_of_growth(capacity) == pytest.approx(total_of_growth(capacity, per_year=1))
+
+
+def test_of_workloads_in_the_same_year_the_one_with_most_nodes_decides() -> None:
+    asked = decision(horizon_seconds="2y", per_lost_gpu_hour=0, growth={"per_year": 2})
+    (first,) = asked["workloads"]
+    small = deepcopy(first["scenario"])
+    small["parallelism"]["data"], small["cluster"]["num_gpus"] = 3, 1536
+    asked["workloads"] = [
+        {**first, "share_fraction": 0.5},
+        {"name": "small", "scenario": small, "share_fraction": 0.5},
+    ]
+    asked["offers"] = [{**DEAR_AND_CHEAP[1], "prices": [{"amount": 10, "per": "node", "every": "year"}]}]
+    (grown,) = DECIDE.answer(asked).growth
+    assert grown.offers[0].total == pytest.approx(10 * (384 + 768))

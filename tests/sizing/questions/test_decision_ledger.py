@@ -75,7 +75,7 @@ def simulated(document: dict[str, Any]) -> SimulationReport:
     )
 
 
-def decided(document: dict[str, Any]) -> OfferDecision:
+def decided(document: dict[str, Any], prices: list[dict[str, Any]] = PRICES) -> OfferDecision:
     asked = {
         "currency": "USD",
         "horizon_seconds": 100 * DAY,
@@ -83,7 +83,7 @@ def decided(document: dict[str, Any]) -> OfferDecision:
         "settings": {},
         "chooses_interval": False,
         "workloads": [{"name": "training", "scenario": document}],
-        "offers": [{"name": "one", "storage": STORAGE, "prices": PRICES}],
+        "offers": [{"name": "one", "storage": STORAGE, "prices": prices}],
     }
     return DECIDE.answer(asked).offers[0]
 
@@ -132,3 +132,63 @@ def test_peers_and_groups_read_nothing_where_no_failure_needs_a_save() -> None:
         assert recovery is not None
         assert recovery.from_storage_fraction < 0.0001
         assert billed["read"] < 0.001 * billed["written"]
+
+
+@pytest.mark.parametrize(
+    ("written_by", "written", "read"), [("rank-0", 1, 0), ("every-rank", 2, 1), ("afterwards", 1, 1)]
+)
+def test_what_exports_write_and_read_is_billed(written_by: str, written: int, read: int) -> None:
+    exporting = scenario({"checkpoint": {"export": {"every": 3, "written_by": written_by}}})
+    billed = {line.name: line.quantity or 0.0 for line in decided(exporting).ledger}
+    found = answer(exporting | {"storage": STORAGE})
+    assert found.export is not None
+    assert found.recovery is not None
+    num_saves, num_restores = (100 * each for each in (found.recovery.saves_per_day, found.recovery.restores_per_day))
+    exported = num_saves / 3 * found.export.num_bytes
+    assert billed["written"] * 1e12 == pytest.approx(num_saves * found.checkpoint.written_bytes + written * exported)
+    assert billed["read"] * 1e12 == pytest.approx(num_restores * found.restore.read_bytes + read * exported)
+
+
+def test_requests_of_exports_are_counted_by_file_and_by_part() -> None:
+    document = scenario({"checkpoint": {"export": {"every": 1, "written_by": "afterwards"}}})
+    prices = [
+        {"amount": 1, "per": per, "name": f"{per} {size}"} | ({"request_bytes": size} if size else {})
+        for per in ("million-writes", "million-reads")
+        for size in (None, "8 MiB")
+    ]
+    both = [
+        {line.name: line.quantity or 0.0 for line in decided(each, prices).ledger} for each in (scenario({}), document)
+    ]
+    found = answer(document | {"storage": STORAGE})
+    assert found.export is not None
+    assert found.recovery is not None
+    num_exports = found.recovery.saves_per_day * 100
+    files = found.export.num_files
+    parts = files * np.ceil(found.export.num_bytes / files / (8 * 1024**2))
+    for per in ("million-writes", "million-reads"):
+        for size, each in ((None, files), ("8 MiB", parts)):
+            more = both[1][f"{per} {size}"] - both[0][f"{per} {size}"]
+            assert more == pytest.approx(num_exports * each / 1e6, rel=0.001)
+
+
+READS = [{"amount": 1, "per": "million-reads", "name": "reads"}]
+
+
+@pytest.mark.parametrize(
+    ("restore", "opened"),
+    [("every-replica", 8 * 64 + 64), ("read-once-broadcast", 64 + 64), ("parallel-read-exchange", 64 + 64)],
+)
+def test_a_file_is_requested_by_every_rank_that_reads_it(restore: str, opened: int) -> None:
+    """64 ranks write a file each of a state that 8 replicas hold, and all of them read .metadata."""
+    document = {
+        "model": {"preset": "llama-3.1-8b"},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 64, "shard_group": 8},
+        "checkpoint": {"format": "fsdp-sharded", "interval_seconds": "1h", "restore": restore},
+        "cluster": {"node": "dgx-h100"},
+        "reliability": FAILURES,
+    }
+    (line,) = [line for line in decided(document, READS).ledger if line.name == "reads"]
+    recovery = answer(document | {"storage": STORAGE}).recovery
+    assert recovery is not None
+    assert line.quantity == pytest.approx(recovery.restores_per_day * 100 * opened / 1e6)

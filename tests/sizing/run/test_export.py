@@ -70,6 +70,16 @@ def test_exports_take_capacity_beside_the_checkpoints() -> None:
     assert kept.capacity_bytes == report().capacity.capacity_bytes + 4 * WEIGHTS
 
 
+@pytest.mark.parametrize(
+    ("written_by", "written", "read"), [("rank-0", 1, 0), ("every-rank", 2, 1), ("afterwards", 1, 1)]
+)
+def test_all_that_exports_write_wears_drives(written_by: str, written: int, read: int) -> None:
+    found = exporting(written_by)
+    assert (block(found).written_bytes, block(found).read_bytes) == (written * WEIGHTS, read * WEIGHTS)
+    plain = report().capacity.written_bytes_per_day
+    assert found.capacity.written_bytes_per_day == pytest.approx(plain + 6 * written * WEIGHTS / 4)
+
+
 def test_a_stall_target_counts_the_save_that_is_exported() -> None:
     found = exporting("rank-0", targets={"max_stall_seconds": 60})
     (check,) = [check for check in found.targets if check.target == "max_stall_seconds"]
