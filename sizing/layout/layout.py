@@ -46,8 +46,8 @@ from sizing.units import ByteCount, Fraction
 
 _SHIP_ASYNC = " or ".join(
     name
-    for name, framework in FRAMEWORKS.items()
-    if any((each.field, each.value) == ("checkpoint.mode", "async") for each in framework.defaults)
+    for name, each in FRAMEWORKS.items()
+    if any((default.field, default.value) == ("checkpoint.mode", "async") for default in each.defaults)
 )
 
 
