@@ -8,6 +8,9 @@ from sizing.present.rows import UNKNOWN, Grid, Row, Summary
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
+_ROUNDING = 1e-9
+"""Relative error of a mean that is only how its sum was rounded: all that it counts was equal."""
+
 
 def cluster_summary(report: ClusterReport) -> Summary:
     """Put into words the jobs, the file system, restore storms and what to buy."""
@@ -49,14 +52,17 @@ def _job_cells(job: JobFigures) -> Iterator[str]:
     if stalls is None:
         yield from ["no save completed", "", "", ""]
     else:
-        error = f" ± {seconds_text(stalls.mean_error_seconds)}" if stalls.mean_error_seconds is not None else ""
-        yield seconds_text(stalls.mean_seconds) + error
+        error = stalls.mean_error_seconds or 0.0
+        half = f" ± {seconds_text(error)}" if error > _ROUNDING * stalls.mean_seconds else ""
+        yield seconds_text(stalls.mean_seconds) + half
         yield from map(seconds_text, (stalls.p50_seconds, stalls.p99_seconds, stalls.max_seconds))
     of_saves = (job.collision_fraction, job.simulated_collision_fraction)
     for share in (*of_saves, job.goodput_alone_fraction, job.simulated_goodput_alone_fraction):
         yield UNKNOWN if share is None else percent_text(share)
-    half = job.simulated_goodput_error_fraction
-    yield percent_text(job.simulated_goodput_fraction) + ("" if half is None else f" ± {percent_text(half)}")
+    of_goodput = job.simulated_goodput_error_fraction
+    yield percent_text(job.simulated_goodput_fraction) + (
+        "" if of_goodput is None else f" ± {percent_text(of_goodput)}"
+    )
 
 
 def _file_system_grid(report: ClusterReport) -> Grid:

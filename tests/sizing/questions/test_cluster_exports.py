@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from sizing.questions.cluster.report import ClusterReport
+from sizing.questions.cluster.words import cluster_summary
 from sizing.questions.registry import CLUSTER
 from sizing.report import SizingReport, answer
+from sizing.units import seconds_text
 from tests.sizing.questions.clusters import document
 
 WEIGHTS_BYTES = 2 * 8_030_261_248
@@ -50,6 +52,15 @@ def test_a_job_alone_stalls_for_its_exports_as_its_own_report_says(written_by: s
     assert job.mean_stall_seconds == pytest.approx(stall)
     assert job.simulated_stalls is not None
     assert job.simulated_stalls.max_seconds == pytest.approx(stall)
+
+
+def test_a_mean_of_equal_stalls_is_printed_without_an_error() -> None:
+    report = clustered(asked("rank-0"))
+    stalls = report.jobs[0].simulated_stalls
+    assert stalls is not None
+    assert stalls.mean_error_seconds == pytest.approx(0.0, abs=1e-9)
+    ((_, *cells),) = cluster_summary(report).grids[0].rows
+    assert cells[4] == cells[5] == seconds_text(stalls.p50_seconds)
 
 
 @pytest.mark.parametrize("written_by", WRITERS)
