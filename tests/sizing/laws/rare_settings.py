@@ -37,7 +37,45 @@ _ON_MEGATRON_FSDP: dict[str, Any] = {
     "training.distributed_optimizer": True,
     "parallelism.pipeline": 1,
 }
+_OF_BARE_COUNTS: dict[str, Any] = {
+    "model.preset": None,
+    "parallelism.layers_per_stage": None,
+    "model.num_parameters": 10**11,
+    "model.num_active_parameters": 2 * 10**10,
+    "model.num_experts": 64,
+}
+_OF_LISTED_TENSORS: dict[str, Any] = {
+    "model.preset": None,
+    "parallelism.layers_per_stage": None,
+    "model.num_attention_heads": 32,
+    "model.num_kv_heads": 8,
+    "model.tensors": [
+        {"name": "model.embed_tokens.weight", "shape": [128_256, 4096]},
+        {"name": "model.layers.{0..31}.self_attn.qkv_proj.weight", "shape": [6144, 4096]},
+        {"name": "model.layers.{0..31}.self_attn.o_proj.weight", "shape": [4096, 4096]},
+        {"name": "model.layers.{0..31}.input_layernorm.weight", "shape": [4096]},
+        {"name": "model.layers.{0,2..31}.mlp.experts.{0..7}.up_proj.weight", "shape": [1536, 4096]},
+        {"name": "model.layers.{0,2..31}.mlp.experts.{0..7}.down_proj.weight", "shape": [4096, 1536]},
+        {"name": "model.layers.{0..31}.mixer.unheard_of", "shape": [77, 4096]},
+        {"name": "lm_head.weight", "shape": [128_256, 4096]},
+    ],
+}
+_OPTIMIZERS = (
+    "ademamix-8bit",
+    "lion-8bit",
+    "adam-4bit",
+    "adam-fp8",
+    "schedule-free-adamw",
+    "soap",
+    "shampoo",
+    "rmsprop",
+)
 RARE: tuple[dict[str, Any], ...] = (
+    _OF_BARE_COUNTS,
+    _OF_LISTED_TENSORS,
+    *({"training.optimizer": optimizer} for optimizer in _OPTIMIZERS),
+    {"parallelism.shard_group": 16},
+    {"parallelism.expert_tensor": 1},
     {"training.recomputation": "full"},
     {"training.attention": "eager", "training.loss": "eager"},
     {"training.sequence_parallel": True},
