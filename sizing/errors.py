@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -87,13 +87,9 @@ class InvalidInput(SizingError):
         """Return an InvalidInput of a single problem; `value` is None where nothing was found."""
         return cls([Problem(field, rule, "" if value is None else shown(value), remedy)])
 
-    def within(self, path: str) -> InvalidInput:
+    def within(self, path: str) -> Self:
         """Move the problems of an input to the dotted path where it stands in a larger one."""
-        return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
-
-    def outside(self, path: str) -> InvalidInput:
-        """Make the problems at a dotted path problems of that part alone."""
-        return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
+        return type(self)(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
 
 class NotInstalled(InvalidInput):

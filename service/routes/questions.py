@@ -85,9 +85,10 @@ async def _refuse_now(
     if question.needs_answer is None:
         return
     sizings: Sizings = asking.request.app.state.sizings
-    is_quick = await sizings.has_quick_answer(asking.request, question.needs_answer(request))
-    if is_quick and question.refuse is not None:
-        await run_in_threadpool(question.refuse, calibrated)
+    with question.naming_fields():
+        is_quick = await sizings.has_quick_answer(asking.request, question.needs_answer(request))
+        if is_quick and question.refuse is not None:
+            await run_in_threadpool(question.refuse, calibrated)
 
 
 def _quick_endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:

@@ -56,10 +56,7 @@ class LayoutsWork:
     part = LayoutsPart
 
     def __init__(self, request: LayoutsRequest) -> None:
-        try:
-            self._search = Search(request)
-        except InvalidInput as error:
-            raise error.within("scenario") from None
+        self._search = Search(request)
         self._request = request
         self._candidates = self._search.list_candidates()
         self._reports_all = self._search.objective not in (

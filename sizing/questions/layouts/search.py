@@ -262,7 +262,7 @@ class Search:
                 shared = math.gcd(self.question.model(tensor=1).num_experts or 1, self.num_gpus // others)
                 remedy = f"change it, or expert: {nearest_divisors_text(shared, given.expert)}"
             raise InvalidInput.of(
-                "scenario.cluster.num_gpus",
+                "cluster.num_gpus",
                 f"must be a multiple of {' x '.join(f'{name} {degree}' for name, degree in kept.items())}",
                 value=self.num_gpus,
                 remedy=remedy,
