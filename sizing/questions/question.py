@@ -211,7 +211,8 @@ class Question(Generic[RequestT, ReportT]):
     needs_answer: Callable[[RequestT], Scenario] | None = None
     """The scenario without whose answer the question has none, so that it is refused before it becomes a job."""
     refuse: Callable[[RequestT], None] | None = None
-    """Raises InvalidInput where the question has no answer, without the work of it."""
+    """Raises InvalidInput where the question has no answer, without the work of it; where the question also
+    `needs_answer`, it is called for a scenario whose answer is quick."""
     draggable: Callable[[RequestT], Scenario | None] | None = None
     """The scenario whose inputs may be dragged beside the answer; None where the question is about several."""
     first_example: Mapping[str, Any] | None = None

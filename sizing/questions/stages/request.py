@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from sizing.cluster import ResolvedKind
+from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.fit import check_counts
@@ -148,6 +149,14 @@ def require_execution(training: Training, parallelism: Parallelism) -> Execution
             remedy="give 1f1b",
         )
     return execution
+
+
+def require_stages(request: StagesRequest) -> None:
+    """Raise InvalidInput where the scenario lacks what stages are placed by: kinds of nodes, their GPUs, a batch."""
+    kinds = resolve_kinds(request.scenario.cluster)
+    stages_by_kind(kinds, request.scenario.parallelism)
+    check_kinds(kinds)
+    require_execution(request.scenario.training, request.scenario.parallelism)
 
 
 def require_work(model: ResolvedModel, training: Training) -> ModelWork:
