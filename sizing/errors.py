@@ -322,7 +322,8 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     owner = _model_at(location[:-1], model)
     if owner is None:
         return "remove it"
-    name, known = str(location[-1]), list(owner.model_fields)
+    name = str(location[-1])
+    known = [field.alias or field_name for field_name, field in owner.model_fields.items()]
     block = "".join(
         f"{part}." for part in location[:-1]
     )  # in front of a path, which is else taken for one of the whole

@@ -112,7 +112,7 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         (
             "/v1/sensitivities",
             REFERENCE_SENSITIVITY | {"ranges": {"a": {"low": 1, "high": 2}}},
-            "ranges must name fields of a scenario",
+            "ranges.a must be a field of a scenario",
         ),
         ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
