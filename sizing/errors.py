@@ -266,6 +266,8 @@ _RULES = {
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
+    if kind in ("too_short", "too_long") and isinstance(details["input"], str):
+        kind = f"string_{kind}"
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
     is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
     names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found

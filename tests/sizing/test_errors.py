@@ -1,12 +1,16 @@
 """Errors: field, rule, value and remedy in one sentence, whoever found the mistake."""
 
-import pytest
+from typing import Annotated
 
-from sizing.errors import InvalidInput
+import pytest
+from pydantic import AfterValidator, Field, ValidationError
+
+from sizing.errors import InvalidInput, explain
 from sizing.questions.registry import COMPARE
 from sizing.report import answer
 from sizing.run.retention import Retention
 from sizing.scenario import scenario_from
+from sizing.strict_model import StrictModel
 
 GPT = {
     "family": "gpt2",
@@ -21,6 +25,17 @@ def sentences(document: object) -> str:
     with pytest.raises(InvalidInput) as caught:
         answer(scenario_from(document))
     return str(caught.value)
+
+
+def test_a_short_text_has_too_few_characters_and_no_entries() -> None:
+    class Withdrawal(StrictModel):
+        reason: Annotated[str, Field(max_length=9), AfterValidator(str), Field(min_length=1)]
+
+    with pytest.raises(ValidationError) as caught:
+        Withdrawal.model_validate({"reason": ""})
+    assert str(explain(caught.value, Withdrawal)) == (
+        "reason must have 1 or more characters, got '': give more characters."
+    )
 
 
 @pytest.mark.parametrize(
