@@ -13,6 +13,7 @@ alike whether a field or an equation found it.
 from __future__ import annotations
 
 import functools
+import json
 import re
 import types
 import typing
@@ -191,12 +192,20 @@ def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str 
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: short, and in the form that the user typed.
+    """Format a value for a message: short, a text in quotes, and anything else as in JSON.
 
-    >>> shown({"a": 1}), shown("x" * 100)[-3:]
-    ("{'a': 1}", 'xx…')
+    >>> shown({"a": None}), shown(True), shown("gpt3"), shown("x" * 100)[-3:]
+    ('{"a": null}', 'true', "'gpt3'", 'xx…')
     """
-    text = printable(repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value))
+    if isinstance(value, dict | list | tuple | bool | None):
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+            text = text if text.isprintable() else json.dumps(value, default=str)
+        except (TypeError, ValueError):  # names of YAML that are no texts, and lists that hold themselves
+            text = repr(value)
+    else:
+        text = repr(value) if isinstance(value, str) else str(value)
+    text = printable(text)
     if len(text) <= MAX_VALUE_CHARACTERS:
         return text
     return text[: MAX_VALUE_CHARACTERS - 1].rstrip("'\"") + "…"

@@ -60,6 +60,14 @@ def test_a_short_text_has_too_few_characters_and_no_entries() -> None:
             "did you mean checkpoint.tiers.0.storage.profile.write_bytes_per_second.",
         ),
         (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensor": None}},
+            "parallelism.tensor must be a whole number, got null: give a whole number.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensors": [True, None]}},
+            "parallelism.tensors is not a known field, got [true, null]: did you mean tensor.",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "interval": "1h"},
             "interval is not a known field, got '1h': did you mean checkpoint.interval_seconds.",
         ),
