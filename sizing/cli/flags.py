@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from sizing.cluster import node_catalog
 from sizing.errors import REQUIRED, InvalidInput, Problem, UnreadableFile, alternatives_in, shown
 from sizing.field_paths import value_at, with_fields
@@ -247,6 +249,10 @@ def parse_varied_value(text: str) -> Any:
     return text.split(",") if "," in text else text
 
 
+_YES_NO = "YES/NO"
+_TRUTH = TypeAdapter(bool)
+
+
 def _as_typed(flag: Flag, value: Any) -> Any:
     """Convert a typed text to what its field takes; each one of a list or a range."""
     if isinstance(value, list):
@@ -255,6 +261,9 @@ def _as_typed(flag: Flag, value: Any) -> Any:
         return {name: _as_typed(flag, each) for name, each in value.items()}
     if not isinstance(value, str):
         return value
+    if flag.metavar == _YES_NO:
+        with suppress(ValidationError):
+            return _TRUTH.validate_python(value)
     return value.replace(",", "") if _THOUSANDS.fullmatch(value) else value
 
 

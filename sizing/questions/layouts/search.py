@@ -205,7 +205,7 @@ class Search:
             and not has_distributed_optimizer(scenario.training)
         )
         self._virtual_pipelines = _list_virtual_pipelines(request, saved_as, has_time=has_time)
-        self.num_gpus, self.gpu_memory_bytes = require_gpus(scenario.cluster)
+        self.num_gpus, self.gpu_memory_bytes = _require_gpus(scenario.cluster)
         self.room_bytes = int(self.gpu_memory_bytes * (1 - request.headroom_fraction))
         self.question = MemoryQuestion(scenario.model, scenario.training, saved_as=saved_as, node=node)
         if self._divides_optimizer:
@@ -399,8 +399,11 @@ def scenario_with(scenario: Scenario, parallelism: Parallelism, recomputation: R
     return scenario.model_copy(update={"parallelism": parallelism, "training": training})
 
 
-def require_gpus(cluster: Cluster) -> tuple[int, int]:
-    """Return the number of GPUs and the bytes of memory of each. Raises InvalidInput where one is not given."""
+def _require_gpus(cluster: Cluster) -> tuple[int, int]:
+    """Require the number of GPUs and the bytes of memory of each, and return both.
+
+    Raises InvalidInput where one is not given.
+    """
     num_gpus, gpu_memory_bytes = cluster.num_gpus, resolve_node(cluster).spec.gpu_memory_bytes
     if num_gpus is None:
         raise InvalidInput.of("cluster.num_gpus", REQUIRED, value=None, remedy="give the GPUs to lay out on")
@@ -414,7 +417,7 @@ def require_searchable(request: LayoutsRequest) -> None:
     """Raise InvalidInput where the scenario leaves open what a search needs, without any work of the search."""
     scenario = with_rate_of_link(request.scenario)
     require_inputs(request.objective or default_objective(scenario), scenario)
-    require_gpus(scenario.cluster)
+    _require_gpus(scenario.cluster)
 
 
 def _list_recomputations(scenario: Scenario) -> Sequence[Recomputation]:

@@ -15,7 +15,7 @@ from sizing.model import ResolvedModel
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
 from sizing.state import Training
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.training.activations import uncounted_activations
 from sizing.training.execution import Execution, execution_of
 from sizing.training.layer_work import ModelWork, model_work
@@ -42,7 +42,7 @@ MAX_CLOCK_DISTANCE = 1000
 """Max waves between virtual workers: 4 and 32 are the values of HetPipe's paper."""
 
 
-class StagesRequest(StrictModel):
+class StagesRequest(InputModel):
     """A scenario whose pipeline stands on nodes of several kinds."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_STAGES]})
