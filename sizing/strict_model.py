@@ -24,19 +24,20 @@ def without_truth(number: Any) -> CoreSchema:
     return core_schema.no_info_before_validator_function(refuse_truth, number)
 
 
-def with_strict_truth(schema: Any, *, is_inside: bool = False) -> Any:
+def with_strict_truth(schema: Any, *, takes_texts: bool, is_inside: bool = False) -> Any:
     """Let a model's schema take true and false for nothing else, and nothing else for them.
 
-    `is_inside`: whether the schema stands inside that of the model; a model there has its own.
+    `takes_texts`: whether a text of digits, as flags are typed, is a number. `is_inside`: whether the schema
+    stands inside that of the model; a model there has its own.
     """
     if isinstance(schema, list | tuple):
-        return type(schema)(with_strict_truth(e, is_inside=is_inside) for e in schema)
+        return type(schema)(with_strict_truth(e, takes_texts=takes_texts, is_inside=is_inside) for e in schema)
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
     if kind == "model" and is_inside:
         return schema
-    if kind == "bool":
+    if kind == "bool" or (kind in _NUMBERS and not takes_texts):
         return {**schema, "strict": True}
     if kind in _NUMBERS:
         return without_truth(schema)
@@ -46,9 +47,9 @@ def with_strict_truth(schema: Any, *, is_inside: bool = False) -> Any:
         inner = schema.get(name)
         if kind == "model-fields" and isinstance(inner, dict):
             fields = inner.items()
-            changed[name] = {n: with_strict_truth(f, is_inside=True) for n, f in fields}
+            changed[name] = {n: with_strict_truth(f, takes_texts=takes_texts, is_inside=True) for n, f in fields}
         elif inner is not None:
-            changed[name] = with_strict_truth(inner, is_inside=is_inside)
+            changed[name] = with_strict_truth(inner, takes_texts=takes_texts, is_inside=is_inside)
     return changed
 
 
@@ -64,5 +65,15 @@ class InputModel(StrictModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the schema of the model, whose truth values and numbers are not taken for each other."""
-        schema: CoreSchema = with_strict_truth(handler(source))
+        schema: CoreSchema = with_strict_truth(handler(source), takes_texts=True)
+        return schema
+
+
+class MeasuredModel(StrictModel):
+    """A document that a program writes, or a part of one: its numbers are no texts, as its JSON Schema says."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the model, whose numbers and truth values stand for themselves alone."""
+        schema: CoreSchema = with_strict_truth(handler(source), takes_texts=False)
         return schema
