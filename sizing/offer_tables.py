@@ -21,8 +21,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 from sizing.errors import InvalidInput, NotInstalled, require_one_of
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import StrictModel
-from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR
-from sizing.units.inputs import FileContent
+from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
 
 TABLE_KINDS = ("csv", "xlsx")
 LABELS = {

@@ -19,7 +19,7 @@ from sizing.checkpoint_files.reading import contents_of_container
 from sizing.checkpoint_files.safetensors import LENGTH_BYTES, SHARD_SUFFIX, header_tensors, is_plain_file_name
 from sizing.errors import InvalidInput, UnreadableFile, broken_rule
 from sizing.strict_model import StrictModel
-from sizing.units.inputs import FileContent
+from sizing.units import FileContent
 
 JSON_SUFFIX = ".json"
 HEADER_ALONE = "Only the header was sent: the sizes are those that it states"

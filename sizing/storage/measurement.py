@@ -63,7 +63,7 @@ _Fraction = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=200)]
 
 _ROUNDING = 1e-3
-"""Fraction by which figures may differ that are rounded one by one: seconds of ranks have six digits after the point."""
+"""Fraction by which figures may differ that are rounded one by one: seconds of ranks have six digits."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
