@@ -10,7 +10,6 @@ from sizing.questions.layouts.answer import LayoutsWork
 from sizing.questions.layouts.charts import layouts_chart
 from sizing.questions.layouts.report import LayoutsReport
 from sizing.questions.layouts.request import REFERENCE_SEARCH, LayoutsRequest, Objective
-from sizing.questions.layouts.search import require_searchable
 from sizing.questions.layouts.words import layouts_summary
 from sizing.questions.question import Check, Option, Question, RestRoute, ScenarioFlags, split_at_commas
 
@@ -54,6 +53,6 @@ QUESTION = Question[LayoutsRequest, LayoutsReport](
     check=Check("Exit with 1 where nothing fits", lambda report: not report.layouts),
     working="Searching",
     is_wide=True,
-    refuse=require_searchable,
+    refuse=LayoutsWork.refuse,
     draggable=lambda request: request.scenario,
 )
