@@ -13,12 +13,13 @@ alike whether a field or an equation found it.
 from __future__ import annotations
 
 import functools
+import json
 import re
 import types
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -87,13 +88,9 @@ class InvalidInput(SizingError):
         """Return an InvalidInput of a single problem; `value` is None where nothing was found."""
         return cls([Problem(field, rule, "" if value is None else shown(value), remedy)])
 
-    def within(self, path: str) -> InvalidInput:
+    def within(self, path: str) -> Self:
         """Move the problems of an input to the dotted path where it stands in a larger one."""
-        return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
-
-    def outside(self, path: str) -> InvalidInput:
-        """Make the problems at a dotted path problems of that part alone."""
-        return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
+        return type(self)(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
 
 class NotInstalled(InvalidInput):
@@ -195,12 +192,20 @@ def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str 
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: short, and in the form that the user typed.
+    """Format a value for a message: short, a text in quotes, and anything else as in JSON.
 
-    >>> shown({"a": 1}), shown("x" * 100)[-3:]
-    ("{'a': 1}", 'xx…')
+    >>> shown({"a": None}), shown(True), shown("gpt3"), shown("x" * 100)[-3:]
+    ('{"a": null}', 'true', "'gpt3'", 'xx…')
     """
-    text = printable(repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value))
+    if isinstance(value, dict | list | tuple | bool | None):
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+            text = text if text.isprintable() else json.dumps(value, default=str)
+        except (TypeError, ValueError):  # names of YAML that are no texts, and lists that hold themselves
+            text = repr(value)
+    else:
+        text = repr(value) if isinstance(value, str) else str(value)
+    text = printable(text)
     if len(text) <= MAX_VALUE_CHARACTERS:
         return text
     return text[: MAX_VALUE_CHARACTERS - 1].rstrip("'\"") + "…"
@@ -270,6 +275,8 @@ _RULES = {
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
+    if kind in ("too_short", "too_long") and isinstance(details["input"], str):
+        kind = f"string_{kind}"
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
     is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
     names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found
@@ -326,7 +333,8 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     owner = _model_at(location[:-1], model)
     if owner is None:
         return "remove it"
-    name, known = str(location[-1]), list(owner.model_fields)
+    name = str(location[-1])
+    known = [field.alias or field_name for field_name, field in owner.model_fields.items()]
     block = "".join(
         f"{part}." for part in location[:-1]
     )  # in front of a path, which is else taken for one of the whole

@@ -21,7 +21,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 from sizing.errors import InvalidInput, NotInstalled, require_one_of
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import StrictModel
-from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR
+from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
 
 TABLE_KINDS = ("csv", "xlsx")
 LABELS = {
@@ -90,7 +90,7 @@ class OfferTableRequest(StrictModel):
         None,
         description="Table as CSV, or cells as they are copied from a spreadsheet. Give one of text, xlsx, offers.",
     )
-    xlsx: Annotated[Base64Bytes, Field(max_length=1_000_000)] | None = Field(
+    xlsx: Annotated[FileContent, Field(max_length=1_000_000)] | None = Field(
         None, description="File of a spreadsheet in base64; its first sheet counts. Give one of text, xlsx, offers."
     )
     offers: Annotated[list[OfferDocument], Field(max_length=1_000)] | None = Field(

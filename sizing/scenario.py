@@ -32,7 +32,7 @@ from sizing.run.targets import Targets
 from sizing.schema_versions import SCHEMA_VERSION, defaults_then, fields_changed_since, mark_left_open
 from sizing.state import Training
 from sizing.storage.storage import Storage, resolve_storage
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import seconds_text
 
 REFERENCE_SCENARIO: dict[str, Any] = {
@@ -62,7 +62,7 @@ NUM_GPUS = "cluster.num_gpus"
 """Field that is assumed to be 1 where a scenario `names_no_gpus`."""
 
 
-class Scenario(StrictModel):
+class Scenario(InputModel):
     """What is trained, how, on what, saved how often, to which storage. Only `model` is required."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SCENARIO]})

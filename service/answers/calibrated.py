@@ -17,7 +17,8 @@ MAX_CALIBRATIONS = 100
 """Max calibrations of one sweep."""
 
 _Request = TypeVar("_Request", bound=BaseModel)
-_Find = Callable[[str], Calibration]
+_Find = Callable[[str, tuple[str, ...]], Calibration]
+"""Finds a calibration by its id, which stands at a path of the request."""
 
 
 def with_calibrations(database: Database, request: _Request, fields: Sequence[str]) -> _Request:
@@ -28,8 +29,12 @@ def with_calibrations(database: Database, request: _Request, fields: Sequence[st
     Raises InvalidInput where there is none of an id, and for more than MAX_CALIBRATIONS in a list, each of which may be
     large.
     """
+
+    def find(named: str, at: tuple[str, ...]) -> Calibration:
+        return calibration_of_id(database, named, field=".".join(at))
+
     for field in fields:
-        request = _replace(request, field.split("."), lambda named: calibration_of_id(database, named))
+        request = _replace(request, field.split("."), find)
     return request
 
 
@@ -38,39 +43,43 @@ def with_calibration(database: Database, scenario: Scenario) -> Scenario:
     return with_calibrations(database, scenario, ("storage.calibration",))
 
 
-def _replace(part: Any, path: Sequence[str], find: _Find) -> Any:
-    """Replace what the field at a path names in a part of a request. A part that names nothing is returned itself."""
+def _replace(part: Any, path: Sequence[str], find: _Find, at: tuple[str, ...] = ()) -> Any:
+    """Replace what the field at a path names in a part of a request. A part that names nothing is returned itself.
+
+    `at`: path of the part in the request.
+    """
     if not path:
-        return find(part) if isinstance(part, str) else part
+        return find(part, at) if isinstance(part, str) else part
     name, rest = path[0], path[1:]
     if isinstance(part, dict):
         if name not in part:
             return part
-        inner = _as_documents(part[name], find) if not rest else _replace(part[name], rest, find)
+        below = (*at, name)
+        inner = _replace(part[name], rest, find, below) if rest else _as_documents(part[name], find, below)
         return part if inner is part[name] else part | {name: inner}
     if name == "*":
-        found = tuple(_replace(each, rest, find) for each in part)
+        found = tuple(_replace(each, rest, find, (*at, str(place))) for place, each in enumerate(part))
         return part if all(new is old for new, old in zip(found, part, strict=True)) else found
     if not isinstance(part, BaseModel):
         return part
     given = getattr(part, name)
-    inner = _replace(given, rest, find)
+    inner = _replace(given, rest, find, (*at, name))
     return part if inner is given else part.model_copy(update={name: inner})
 
 
-def _as_documents(named: Any, find: _Find) -> Any:
+def _as_documents(named: Any, find: _Find, at: tuple[str, ...]) -> Any:
     """Replace a calibration id, or each in a list, by its calibration as a JSON document."""
     if isinstance(named, str):
-        return find(named).model_dump(mode="json")
+        return find(named, at).model_dump(mode="json")
     if not isinstance(named, list):
         return named
-    ids = {each for each in named if isinstance(each, str)}
+    ids = dict.fromkeys(each for each in named if isinstance(each, str))
     if len(ids) > MAX_CALIBRATIONS:
         raise InvalidInput.of(
-            "storage.calibration",
+            ".".join(at),
             f"must be at most {MAX_CALIBRATIONS} calibrations",
             value=len(ids),
             remedy="send fewer calibrations in one request",
         )
-    documents = {each: find(each).model_dump(mode="json") for each in ids}
+    documents = {each: find(each, (*at, str(named.index(each)))).model_dump(mode="json") for each in ids}
     return [documents[each] if isinstance(each, str) else each for each in named]

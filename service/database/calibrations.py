@@ -87,8 +87,8 @@ def read_calibration(database: Database, system_name: str, calibration_id: UUID)
     return row
 
 
-def calibration_of_id(database: Database, text: str) -> Calibration:
-    """Return the calibration that a scenario names by its id. Raises InvalidInput where there is none."""
+def calibration_of_id(database: Database, text: str, *, field: str) -> Calibration:
+    """Return the calibration that a `field` of a request names by its id. Raises InvalidInput where there is none."""
     try:
         calibration_id = UUID(text)
     except ValueError:
@@ -98,7 +98,7 @@ def calibration_of_id(database: Database, text: str) -> Calibration:
             document = session.scalar(select(CalibrationRow.calibration).filter_by(id=calibration_id))
     if document is None:
         raise InvalidInput.of(
-            "storage.calibration",
+            field,
             "must be the id of a stored calibration",
             value=text,
             remedy="list them with GET /v1/storage-systems/NAME/calibrations",

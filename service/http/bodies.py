@@ -7,6 +7,7 @@ body of the limit costs.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import collections
 import contextlib
 import json
@@ -95,6 +96,8 @@ MAX_FIELD_NAME_CHARACTERS = 200
 """The longest field has 50 characters; names are repeated in problems."""
 MAX_FIELDS_OF_AN_OBJECT = 50_000
 """The largest have one for each node; each that is unknown is a fault, of 600 bytes: 30 MB in all."""
+MAX_DEPTH = 200
+"""Of pydantic's parser of JSON, whose limit is not open to change."""
 MAX_VALUES = 1_500_000
 """An empty list takes three bytes of a body and 64 of memory, so that 15 MB of them took 370 MB. A result of 16 MiB has
 900,000 numbers."""
@@ -121,7 +124,8 @@ def parse_json(body: bytes) -> Any:
     try:
         pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
         if b"\\u0000" in body and _NUL.search(body):
-            raise ValueError(r"a text must not contain \u0000")
+            rule = r"must not have \u0000 in a text"
+            raise InvalidJson.of("body", rule, value=None, remedy="remove the character, which is NUL")
         return json.loads(body, object_pairs_hook=_parse_object, parse_float=_parse_number)
     except ValueError as error:
         raise explain_no_json(body, str(error)) from None
@@ -138,7 +142,18 @@ def explain_no_json(body: bytes, reason: str) -> InvalidInput:
         if found is not None:
             rule, remedy = "must be a finite number, as JSON has no other", "give a number, or null where there is none"
             return InvalidJson([Problem(".".join(found[0]) or "body", rule, json.dumps(found[1]), remedy)])
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        rule = f"must be UTF-8, and is not at byte {error.start:,} (0x{body[error.start]:02x})"
+        return InvalidJson.of("body", rule, value=None, remedy="save the document as UTF-8")
     remedy = "check quotes, commas and brackets; no number is null, truth is true or false"
+    if body.startswith(codecs.BOM_UTF8):
+        remedy = "save the document as UTF-8 without a byte order mark, which it begins with"
+    elif b"\0" in body[:2]:
+        remedy = "save the document as UTF-8; it looks like UTF-16"
+    elif "recursion limit" in reason:
+        remedy = f"send a document of at most {MAX_DEPTH} objects and lists inside each other"
     return InvalidJson.of("body", f"must be JSON ({reason})", value=None, remedy=remedy)
 
 
@@ -174,8 +189,10 @@ class JsonRequest(Request):
         if self.content and encoding_of(self) != _IDENTITY:
             self.content = unpack_gzip(self.content, max_bytes=max_bytes)
             take(len(self.content))
-        if self.content:
-            self.document = parse_json(self.content)
+        if not self.content:
+            remedy = "send a JSON document, with content-type application/json"
+            raise InvalidJson.of("body", "must not be empty", value=None, remedy=remedy)
+        self.document = parse_json(self.content)
 
     async def body(self) -> bytes:
         """Return the body that was read."""
@@ -196,13 +213,16 @@ class JsonRequest(Request):
 
 def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > MAX_FIELDS_OF_AN_OBJECT:
-        raise ValueError(f"an object has more than {MAX_FIELDS_OF_AN_OBJECT:,} fields")
+        rule = f"must have at most {MAX_FIELDS_OF_AN_OBJECT:,} fields in one object"
+        raise InvalidJson.of("body", rule, value=f"{len(pairs):,}", remedy="send fewer in one document")
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the field {shown(repeated)} occurs twice in one object")
+        rule = "must not have a field twice in one object"
+        raise InvalidJson.of("body", rule, value=repeated, remedy="keep one of the two")
     if any(len(name) > MAX_FIELD_NAME_CHARACTERS for name in document):
-        raise ValueError(f"a field name is longer than {MAX_FIELD_NAME_CHARACTERS} characters")
+        rule = f"must have field names of at most {MAX_FIELD_NAME_CHARACTERS} characters"
+        raise InvalidJson.of("body", rule, value=max(document, key=len), remedy="correct the quotes or the name")
     return document
 
 

@@ -45,7 +45,10 @@ class FieldProblem(Problem):
 
     field: str = Field(description="Dotted path of the wrong field; empty for the whole document.")
     rule: str = Field(description="Rule for the field, as a phrase that follows its name.")
-    value: str = Field(description="Value that was found; empty when there was none.")
+    value: str = Field(
+        description="Value that was found, as in the sentence: a text in single quotes, anything else as in JSON, "
+        "cut at 60 characters. Empty when there was none."
+    )
     remedy: str = Field(description="What to do about it.")
     sentence = computed_field(description="Field, rule, value and remedy as one sentence for people.")(Problem.sentence)
 

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
@@ -27,7 +28,7 @@ from service.http.problems import (
 )
 from service.middleware.responses import SECURITY_HEADERS
 from service.telemetry import REQUEST_ID
-from sizing.errors import InvalidInput, Problem, shown
+from sizing.errors import InvalidInput, Problem, explain_details, shown
 
 CLIENT_GONE = 499
 """Status of a request whose client closed the connection before its answer, as nginx notes it."""
@@ -65,11 +66,8 @@ async def _answer_nobody(_: Request, __: ClientGone) -> Response:
 
 
 async def _answer_invalid_request(_: Request, error: RequestValidationError) -> Response:
-    """Answer errors that `explained` has not seen: that there is no body."""
-    return KINDS[InvalidInput].response(
-        Problem(".".join(map(str, details["loc"])), f"is invalid ({details['msg']})", "", "see /docs for the body")
-        for details in error.errors()
-    )
+    """Answer errors that `explained` has not seen: of a header, or of the address. Their place names no field."""
+    return refusal(explain_details(error.errors(), BaseModel, skip=1))
 
 
 async def _answer_http_error(request: Request, error: HTTPException) -> Response:

@@ -63,7 +63,7 @@ class JsonRoute(APIRoute):
 
         def parse() -> None:
             request.parse(max_bytes=max_bytes, take=take)
-            if self.body_field is not None and request.content:
+            if self.body_field is not None:
                 request.validated, _ = self.body_field.validate(request.document)
 
         async def parse_in_thread() -> None:

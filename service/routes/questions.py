@@ -82,12 +82,13 @@ async def _refuse_now(
 ) -> None:
     """Raise InvalidInput where a job could only refuse the question, as far as a quick look at its scenario tells."""
     question = entry.question
-    if question.needs_answer is None:
-        return
     sizings: Sizings = asking.request.app.state.sizings
-    is_quick = await sizings.has_quick_answer(asking.request, question.needs_answer(request))
-    if is_quick and question.refuse is not None:
-        await run_in_threadpool(question.refuse, calibrated)
+    with question.naming_fields():
+        is_quick = question.needs_answer is None or await sizings.has_quick_answer(
+            asking.request, question.needs_answer(request)
+        )
+        if is_quick and question.refuse is not None:
+            await run_in_threadpool(question.refuse, calibrated)
 
 
 def _quick_endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -33,7 +34,7 @@ from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageQuery, page_of
 from service_client.documents import KeptFigure, ListedScenario, Page, SavedScenario, ScenarioChanges
 from service_client.terms import ReportForm
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, broken_rule
 from sizing.present.compared_figures import describe_figures
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
@@ -65,8 +66,16 @@ def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scena
         raise scenarios.no_scenario(scenario_id) from None
 
 
+def _require_key(text: object) -> object:
+    if isinstance(text, str) and not re.fullmatch(_KEY, text):
+        remedy = "give a random UUID"
+        raise broken_rule(f"must be 1 to {MAX_KEY_CHARACTERS} letters, digits and signs of ASCII, no spaces", remedy)
+    return text
+
+
+_KEY = rf"[\x21-\x7e]{{1,{MAX_KEY_CHARACTERS}}}"
 IdempotencyKey = Annotated[
-    str | None,
+    Annotated[str, BeforeValidator(_require_key)] | None,
     Header(
         min_length=1,
         max_length=MAX_KEY_CHARACTERS,

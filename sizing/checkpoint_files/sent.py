@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Base64Bytes, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from sizing.checkpoint_files.container import Container
 from sizing.checkpoint_files.contents import CheckpointContents
@@ -19,6 +19,7 @@ from sizing.checkpoint_files.reading import contents_of_container
 from sizing.checkpoint_files.safetensors import LENGTH_BYTES, SHARD_SUFFIX, header_tensors, is_plain_file_name
 from sizing.errors import InvalidInput, UnreadableFile, broken_rule
 from sizing.strict_model import StrictModel
+from sizing.units import FileContent
 
 JSON_SUFFIX = ".json"
 HEADER_ALONE = "Only the header was sent: the sizes are those that it states"
@@ -40,7 +41,7 @@ class SentFile(StrictModel):
         description="Name of the file, which says how to read it: an index that ends in .json, .metadata of torch DCP, "
         "or one that ends in .safetensors."
     )
-    content: Base64Bytes = Field(
+    content: FileContent = Field(
         description="Bytes of the file in base64; of a safetensors file its first 8, and the header whose length they "
         "say, are enough."
     )

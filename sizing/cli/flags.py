@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from sizing.cluster import node_catalog
 from sizing.errors import REQUIRED, InvalidInput, Problem, UnreadableFile, alternatives_in, shown
@@ -247,6 +249,10 @@ def parse_varied_value(text: str) -> Any:
     return text.split(",") if "," in text else text
 
 
+_YES_NO = "YES/NO"
+_TRUTH = TypeAdapter(bool)
+
+
 def _as_typed(flag: Flag, value: Any) -> Any:
     """Convert a typed text to what its field takes; each one of a list or a range."""
     if isinstance(value, list):
@@ -255,6 +261,9 @@ def _as_typed(flag: Flag, value: Any) -> Any:
         return {name: _as_typed(flag, each) for name, each in value.items()}
     if not isinstance(value, str):
         return value
+    if flag.metavar == _YES_NO:
+        with suppress(ValidationError):
+            return _TRUTH.validate_python(value)
     return value.replace(",", "") if _THOUSANDS.fullmatch(value) else value
 
 
@@ -343,7 +352,8 @@ class CommandLine:
         elif problem.rule == REQUIRED and beside and not inside:
             subject = FLAG_OF_FIELD.get(field, problem.field)
         else:
-            subject = problem.field
+            is_in_request = field != problem.field and "scenario" in self._document
+            subject = problem.field if is_in_request else field
         names = alternatives_in(problem.rule) if setting is not None or inside else []
         typed = (FLAG_OF_FIELD.get(f"{field}.{name}", f"{field}.{name}") for name in names)
         rule = problem.rule.replace(", ".join(names), ", ".join(typed), 1)
@@ -385,10 +395,17 @@ class CommandLine:
         return next((self.given[name] for name in inner), None)
 
     @functools.cached_property
+    def _document(self) -> Mapping[str, Any]:
+        """Document in the file; empty where that is a pipe, which was read once, or a trainer's config file."""
+        if self.file is None or not self.file.is_file():
+            return {}
+        with suppress(UnreadableFile):
+            return read_document(self.file)
+        return {}
+
+    @property
     def _scenario_in_file(self) -> Mapping[str, Any]:
-        """Scenario in the file; empty where that is a pipe, which was read once."""
-        document = read_document(self.file) if self.file is not None and self.file.is_file() else {}
-        scenario: Mapping[str, Any] = document.get("scenario", document)
+        scenario: Mapping[str, Any] = self._document.get("scenario", self._document)
         return scenario
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import BytesPerSecond, bit_rate_text
 
 MAX_ADAPTERS = 256
@@ -17,7 +17,7 @@ MAX_ADAPTERS = 256
 _AS_TEXT = re.compile(r"\s*(?P<num>[0-9]{1,4})\s*[xX*×]\s*+(?P<rate>.*[A-Za-z].*)", re.DOTALL)  # noqa: RUF001  as people type it
 
 
-class StorageNics(StrictModel):
+class StorageNics(InputModel):
     """The adapters through which one node reaches its storage: number and rate each."""
 
     num: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] = Field(description="How many adapters one node has for storage.")

@@ -14,7 +14,7 @@ from sizing.cluster.kinds import NodeKind, NodeKinds, split_text
 from sizing.cluster.node import CatalogNode, NodeSpec, node_catalog, node_named
 from sizing.errors import InvalidInput, broken_rule
 from sizing.provenance import Assumption
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import bit_rate_text
 
 DEFAULT_NODE = "dgx-h100"
@@ -22,7 +22,7 @@ MAX_GPUS = 100_000_000
 """Max world size, a thousand times that of the largest published training cluster: a number above is a typing error."""
 
 
-class Cluster(StrictModel):
+class Cluster(InputModel):
     """The nodes that train: a catalog name or a specification, and optionally how many GPUs to expect."""
 
     node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(

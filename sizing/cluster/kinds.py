@@ -11,7 +11,7 @@ from sizing.catalog_file import catalog_name
 from sizing.cluster.adapters import StorageNics
 from sizing.cluster.node import Flops, NodeSpec, gpu_named, node_catalog, node_named
 from sizing.errors import broken_rule
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_KINDS = 16
 """Max runs of equal nodes in a list. HetPipe's cluster has four kinds; an order of stages may name a kind again."""
@@ -30,7 +30,7 @@ def split_text(nodes: Any) -> Any:
     return [each.strip() for each in nodes.split(",")] if isinstance(nodes, str) else nodes
 
 
-class NodeKind(StrictModel):
+class NodeKind(InputModel):
     """Nodes of one kind: how many, and what they are."""
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = Field(

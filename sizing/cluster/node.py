@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from sizing.catalog_file import CatalogEntry, catalog_name, entries, entry_named
 from sizing.cluster.adapters import NetworkAdapters
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import ByteCount, BytesPerSecond
 
 Flops = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -54,7 +54,7 @@ def gpu_named(name: str) -> Gpu:
     return entry_named(name, gpu_catalog(), field="cluster.node_spec.gpu")
 
 
-class NodeSpec(StrictModel):
+class NodeSpec(InputModel):
     """A training node. What is None is not published, and limits nothing."""
 
     gpus_per_node: Annotated[int, Field(ge=1, le=256)] = Field(description="GPUs that share one host, one rank each.")

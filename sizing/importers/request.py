@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from sizing.config_files.source import ConfigText
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 REFERENCE_IMPORT: dict[str, Any] = {
     "files": [
@@ -22,7 +22,7 @@ REFERENCE_IMPORT: dict[str, Any] = {
 """Example: torchtitan's TOML of a model with 70 billion parameters."""
 
 
-class ImportRequest(StrictModel):
+class ImportRequest(InputModel):
     """Config files that belong to one training."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_IMPORT]})

@@ -41,7 +41,7 @@ from sizing.state import StatePart, Training
 from sizing.state.optimizers import WHOLE_MATRICES
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.state.training import Precision
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import ByteCount, Fraction
 
 _SHIP_ASYNC = " or ".join(
@@ -51,7 +51,7 @@ _SHIP_ASYNC = " or ".join(
 )
 
 
-class CheckpointFiles(StrictModel):
+class CheckpointFiles(InputModel):
     """Which files are written, and how."""
 
     format: FormatName | None = Field(

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
@@ -76,7 +76,7 @@ def nearest_divisors_text(size: int, wanted: int) -> str:
     return f"the nearest valid {'degree is' if len(nearest) == 1 else 'degrees are'} {' and '.join(nearest)}"
 
 
-class Parallelism(StrictModel):
+class Parallelism(InputModel):
     """Degrees of parallelism. World size = tensor x pipeline x context x data."""
 
     tensor: TensorDegree = Field(

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.model.families import TRAITS, Family, Traits
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 Width = Annotated[int, Field(ge=1, le=10_000_000)]
 Count = Annotated[int, Field(ge=1, le=10_000)]
@@ -24,7 +24,7 @@ _EXPERT_FIELDS = (
 _LATENT_FIELDS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 
 
-class Architecture(StrictModel):
+class Architecture(InputModel):
     """A decoder-only transformer. What is None follows from the other fields or from the family."""
 
     family: Family = Field(

@@ -36,7 +36,7 @@ from sizing.model.inventory import (
 from sizing.model.listed import MAX_ENTRIES, Heads, TensorEntry, listed_model
 from sizing.provenance import Assumption
 from sizing.spelling import known_spelling
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import count_text, counted_text, min_count_text, parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "tensors", "num_parameters")
@@ -53,7 +53,7 @@ _OF_A_MIXTURE = ("num_active_parameters", "num_experts", "num_experts_per_token"
 _BESIDE_TENSORS = ("num_attention_heads", "num_kv_heads")
 
 
-class Model(StrictModel):
+class Model(InputModel):
     """What is trained: a catalog name, an architecture, a config.json, a list of tensors, or only a count."""
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(

@@ -7,13 +7,16 @@ A question whose answer is a report in words and charts gives `answer`, or `work
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from sizing.errors import InvalidInput
 from sizing.present.chart import Spec
 from sizing.present.document import Briefing, Document, titled_document
 from sizing.present.figure_names import FieldSpelling, as_field
@@ -208,7 +211,8 @@ class Question(Generic[RequestT, ReportT]):
     needs_answer: Callable[[RequestT], Scenario] | None = None
     """The scenario without whose answer the question has none, so that it is refused before it becomes a job."""
     refuse: Callable[[RequestT], None] | None = None
-    """Raises InvalidInput where the question has no answer, without the work of it."""
+    """Raises InvalidInput where the question has no answer, without the work of it; where the question also
+    `needs_answer`, it is called for a scenario whose answer is quick."""
     draggable: Callable[[RequestT], Scenario | None] | None = None
     """The scenario whose inputs may be dragged beside the answer; None where the question is about several."""
     first_example: Mapping[str, Any] | None = None
@@ -228,15 +232,31 @@ class Question(Generic[RequestT, ReportT]):
         self, request: RequestT, progress: Progress = ignore_progress, computer: Computer = compute_here
     ) -> Answer[ReportT]:
         """Answer a request; `computer` computes its chunks. Raises InvalidInput where it has no answer."""
-        if self.ask is not None:
-            return self.ask(request, progress)
-        if self.work is not None:
-            make = functools.partial(self.work, request)
-            work = make()
-            return self.present(request, work.merge(computer(work, make, progress)))
-        if self.answer is None:
-            raise TypeError(f"the question {self.title} has neither `answer` nor `work` nor `ask`")
-        return self.present(request, self.answer(request, progress))
+        with self.naming_fields():
+            if self.ask is not None:
+                return self.ask(request, progress)
+            if self.work is not None:
+                make = functools.partial(self.work, request)
+                work = make()
+                return self.present(request, work.merge(computer(work, make, progress)))
+            if self.answer is None:
+                raise TypeError(f"the question {self.title} has neither `answer` nor `work` nor `ask`")
+            return self.present(request, self.answer(request, progress))
+
+    @contextlib.contextmanager
+    def naming_fields(self) -> Iterator[None]:
+        """Let refusals of a request's scenario, within the block, name fields by their paths in the request."""
+        try:
+            yield
+        except InvalidInput as error:
+            own = self.request.model_fields
+            if "scenario" not in own:
+                raise
+            blocks = Scenario.model_fields.keys() - own.keys()
+            raise type(error)(
+                replace(each, field=f"scenario.{each.field}") if re.split(r"\W", each.field)[0] in blocks else each
+                for each in error.problems
+            ) from None
 
     def present(self, request: RequestT, report: ReportT) -> Answer[ReportT]:
         """Present the report that answers a request: its words, its document and its table."""

@@ -19,7 +19,7 @@ from sizing.run.read_plan import RestoreStrategy
 from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import ByteCount, BytesPerSecond, Fraction, PositiveSeconds, exact_number_text
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
@@ -48,7 +48,7 @@ ROUNDING = 1e-9
 """Relative, of a ratio of intervals: closer to a whole number, it is one."""
 
 
-class Tier(StrictModel):
+class Tier(InputModel):
     """Where checkpoints also go, how often, and which failures that survives.
 
     A tier in front of the main storage is written more often than it and read after the failures that it survives; an

@@ -17,14 +17,14 @@ from sizing.run.tier_rows import TierRow
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import BYTES_PER_GIGABYTE, BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
 
 _Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
 
 
-class Costs(StrictModel):
+class Costs(InputModel):
     """Prices, all in one currency."""
 
     per_terabyte: _Price | None = Field(

@@ -19,7 +19,7 @@ from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.storage.limits import Demand, Direction, steps_seconds
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import ByteCount
 
 ExportWriter = Literal["rank-0", "every-rank", "afterwards"]
@@ -31,7 +31,7 @@ _SHARD_BYTES = 50_000_000_000
 _SHARD_SOURCE = "max_shard_size of transformers 5.23, save_pretrained"
 
 
-class Export(StrictModel):
+class Export(InputModel):
     """Files of whole tensors beside the checkpoint: weights in safetensors, or a universal checkpoint of DeepSpeed."""
 
     every: Annotated[int, Field(ge=1, le=1_000_000)] = Field(

@@ -14,7 +14,7 @@ from sizing.frameworks.framework import COLLECTIVE_TIMEOUT_SECONDS, HUNG_FRACTIO
 from sizing.ranges import plausible_range
 from sizing.run.failure_rates import published_rates, rate_named, rate_warnings
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds, percent_text, seconds_text
 
 StrategyName = Literal["restart", "spares", "peers", "shrink"]
@@ -30,7 +30,7 @@ MAX_SPARES = 10_000
 """Far more than any job keeps: larger numbers are slips."""
 
 
-class Spares(StrictModel):
+class Spares(InputModel):
     """Nodes that stand idle beside the job to take the place of failed ones."""
 
     num: Annotated[int, Field(ge=1, le=MAX_SPARES)] = Field(description="Nodes that stand ready beside the job.")
@@ -41,7 +41,7 @@ class Spares(StrictModel):
     )
 
 
-class Shrink(StrictModel):
+class Shrink(InputModel):
     """How groups that hold the whole state go on without one of them."""
 
     min_groups: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
@@ -57,7 +57,7 @@ class Shrink(StrictModel):
     )
 
 
-class Preemption(StrictModel):
+class Preemption(InputModel):
     """How often the job loses all its nodes to others, as spot capacity does, and when it gets them back."""
 
     per_hour: Annotated[float, Field(ge=1e-9, le=1e3, allow_inf_nan=False)] = Field(
@@ -78,7 +78,7 @@ class Preemption(StrictModel):
         return self.per_hour / SECONDS_PER_HOUR
 
 
-class DataSkip(StrictModel):
+class DataSkip(InputModel):
     """How long the data loader takes to skip what was trained on already, where it cannot seek."""
 
     seconds: PositiveSeconds | None = Field(
@@ -127,7 +127,7 @@ _WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "comp
 _EXACTLY_ONE = f"Give exactly one of {', '.join(_WAYS)}."
 
 
-class Component(StrictModel):
+class Component(InputModel):
     """Parts of one kind, any of which stops the job: GPUs, nodes, switches."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)] = Field(
@@ -163,7 +163,7 @@ class Component(StrictModel):
         return number * per_hour / SECONDS_PER_HOUR
 
 
-class Reliability(StrictModel):
+class Reliability(InputModel):
     """How often the job fails, by one of five ways to say it, and what an interruption takes beside the lost work."""
 
     failures_per_node_day: _Rate | None = Field(

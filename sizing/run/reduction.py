@@ -19,7 +19,7 @@ from sizing.state import StatePart
 from sizing.state.optimizers import BYTES_PER_VALUE
 from sizing.state.saved_state import is_plain
 from sizing.storage.limits import Demand
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import BytesPerSecond, Fraction
 
 PATH = "checkpoint.reduction"
@@ -42,7 +42,7 @@ _PACKING = compression_choice("compress_bytes_per_second")
 _UNPACKING = compression_choice("decompress_bytes_per_second")
 
 
-class Compression(StrictModel):
+class Compression(InputModel):
     """Lossless compression of each rank's share before it is written.
 
     Measure the fractions on a checkpoint of your own: they depend on dtypes and on the stage of training.
@@ -80,7 +80,7 @@ class Compression(StrictModel):
     )
 
 
-class Delta(StrictModel):
+class Delta(InputModel):
     """Saves of what has changed, between full ones."""
 
     full_every: _Every = Field(description="Of so many saves one is full, and the others are deltas.")
@@ -99,7 +99,7 @@ class Delta(StrictModel):
     )
 
 
-class PartialExperts(StrictModel):
+class PartialExperts(InputModel):
     """Saves of some of the routed experts in turn; all else is in every save."""
 
     num_per_save: Annotated[int, Field(ge=1, le=100_000)] = Field(
@@ -110,7 +110,7 @@ class PartialExperts(StrictModel):
     )
 
 
-class Reduction(StrictModel):
+class Reduction(InputModel):
     """Less than everything: what is written to the main storage and behind it. Tiers in front keep whole states."""
 
     compression: Compression | None = Field(None, description="Compression of what is saved. Default: none.")

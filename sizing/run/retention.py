@@ -15,14 +15,14 @@ from sizing.provenance import Assumption
 from sizing.run.figures import Figures
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, PositiveSeconds, counted_text, decimal_bytes_text
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
 
 
-class Retention(StrictModel):
+class Retention(InputModel):
     """Which checkpoints are kept, and what the storage needs beside them."""
 
     keep_last: Annotated[int, Field(ge=1, le=1_000_000)] = Field(

@@ -16,7 +16,7 @@ from sizing.run.failure_process import FailureProcess, Shares
 from sizing.run.levels import Level
 from sizing.run.monte_carlo import SimulatedRuns, simulate, simulate_groups
 from sizing.storage.transfer import Floats
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MAX_FAILURES = 200_000_000
@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 """How often intervals of probabilities hold them, as is usual."""
 
 
-class SimulationRequest(StrictModel):
+class SimulationRequest(InputModel):
     """How many runs to simulate, how long at least, and the seed of their failures."""
 
     num_runs: Annotated[int, Field(ge=100, le=1_000_000)] = Field(

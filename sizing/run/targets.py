@@ -10,13 +10,13 @@ from pydantic import Field, JsonValue
 
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import Fraction, PositiveSeconds
 
 _OVERHEAD_SOURCE = "5 %, quoted by VAST Data 2024"
 
 
-class Targets(StrictModel):
+class Targets(InputModel):
     """What the storage must achieve."""
 
     max_overhead_fraction: Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(

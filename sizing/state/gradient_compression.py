@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import BITS_PER_BYTE, Fraction
 
 MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
@@ -22,7 +22,7 @@ MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
 Shape = tuple[int, ...]
 
 
-class GradientCompression(StrictModel):
+class GradientCompression(InputModel):
     """How data-parallel ranks compress the gradients that they exchange."""
 
     method: AnySpelling[MethodName] = Field(

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import BytesPerSecond, Fraction, PositiveSeconds
 
 Place = Literal["none", "host", "nvme"]
@@ -23,7 +23,7 @@ _AnyPlace = Annotated[AnySpelling[Place], BeforeValidator(lambda name: "host" if
 """Host memory is cpu in the configs of DeepSpeed and FSDP."""
 
 
-class Offload(StrictModel):
+class Offload(InputModel):
     """What lies in host memory or on NVMe drives of the node in place of GPU memory. By default nothing does."""
 
     optimizer: _AnyPlace = Field(

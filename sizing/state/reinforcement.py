@@ -11,7 +11,7 @@ from sizing.ranges import plausible_choice, plausible_range
 from sizing.spelling import AnySpelling
 from sizing.state.optimizers import Dtype
 from sizing.state.scaled_dtypes import ScaledDtype
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, Seconds, parse_count
 
 Content = Literal["full", "delta"]
@@ -25,7 +25,7 @@ NETWORK_FRACTION = plausible_range("training.reinforcement.publication.network_f
 LOAD = plausible_range("training.reinforcement.publication.load_seconds_per_tensor")
 
 
-class Publication(StrictModel):
+class Publication(InputModel):
     """How the policy's weights come to the inference engines that make the samples."""
 
     interval_seconds: PositiveSeconds = Field(
@@ -85,7 +85,7 @@ class Publication(StrictModel):
     )
 
 
-class Reinforcement(StrictModel):
+class Reinforcement(InputModel):
     """Models beside the policy, which `model` describes.
 
     A checkpoint holds policy and critic, each with its optimizer. Reference and reward model are frozen, and come from

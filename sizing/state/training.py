@@ -14,7 +14,7 @@ from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
 from sizing.state.reinforcement import Reinforcement
 from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import PositiveSeconds, parse_count
 
 FrameworkName = Literal[
@@ -103,7 +103,7 @@ OF_A_STEP = (
 """Fields that describe a step, and need micro_batch_size."""
 
 
-class SavedState(StrictModel):
+class SavedState(InputModel):
     """Dtypes to save instead of the framework's habit; null means that the part is not saved."""
 
     weights: Dtype | ScaledDtype | None = Field(
@@ -160,7 +160,7 @@ AdapterBias = Literal["none", "all", "lora_only"]
 """Biases of a frozen model that PEFT trains beside adapters, by the words of its `bias`."""
 
 
-class Adapters(StrictModel):
+class Adapters(InputModel):
     """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
 
     rank: Annotated[int, Field(ge=1, le=10_000)] = Field(
@@ -232,7 +232,7 @@ AchievedFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 OverlapFraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Overlap(StrictModel):
+class Overlap(InputModel):
     """How much of each exchange between ranks computing hides, as far as there is computing to hide it behind."""
 
     gradients: OverlapFraction | None = Field(
@@ -262,7 +262,7 @@ class Overlap(StrictModel):
     )
 
 
-class Achieved(StrictModel):
+class Achieved(InputModel):
     """What a GPU and its links achieve of their peak rates, by kind of work."""
 
     matrices: AchievedFraction | None = Field(
@@ -323,7 +323,7 @@ def refuse_unknown_framework(value: object) -> object:
     raise broken_rule("must be a known name", remedy)
 
 
-class Training(StrictModel):
+class Training(InputModel):
     """How the model is trained: what is saved, and with `micro_batch_size` also what a GPU holds of a step."""
 
     framework: Annotated[AnySpelling[FrameworkName], BeforeValidator(refuse_unknown_framework)] = Field(

@@ -23,7 +23,7 @@ from sizing.storage.run_events import (
     RequestLatency,
 )
 from sizing.storage.workload_shape import WorkloadShape
-from sizing.strict_model import StrictModel
+from sizing.strict_model import MeasuredModel
 from sizing.units import MAX_BYTES
 from sizing.units.inputs import Moment
 
@@ -62,6 +62,9 @@ _Rate = Annotated[float, Field(gt=0)]
 _Fraction = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=200)]
 
+_ROUNDING = 1e-3
+"""Fraction by which figures may differ that are rounded one by one: seconds of ranks have six digits."""
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -77,7 +80,7 @@ def median_bytes_per_second(total_bytes: int, seconds: list[float]) -> float:
     return total_bytes / statistics.median(seconds)
 
 
-class Measurement(StrictModel):
+class Measurement(MeasuredModel):
     """One operation of one configuration, repeated.
 
     `seconds[i]` is repetition i, `rank_seconds[i][r]` rank r in it. Times that are not lists are medians over the
@@ -344,6 +347,21 @@ class Measurement(StrictModel):
                 "must have one entry per rank in rank_bytes, with the sum total_bytes",
                 "take the document as the agent wrote it",
             )
+        late = (
+            max(*first_and_ranks)
+            for first_and_ranks in zip(self.first_done_seconds, map(max, self.rank_seconds), strict=True)
+        )
+        if any(done > seconds * (1 + _ROUNDING) for done, seconds in zip(late, self.seconds, strict=True)):
+            raise broken_rule(
+                "must have no first_done_seconds or rank_seconds above the seconds of their repetition",
+                "take the document as the agent wrote it",
+            )
+        mean_bytes = self.total_bytes / self.num_ranks
+        if abs(self.bytes_per_rank - mean_bytes) > max(1.0, mean_bytes * _ROUNDING):
+            raise broken_rule(
+                f"has bytes_per_rank {self.bytes_per_rank:,} where total_bytes over num_ranks is {mean_bytes:,.0f}",
+                "take the document as the agent wrote it",
+            )
         rate = median_bytes_per_second(self.total_bytes, self.seconds)
         if not math.isclose(rate, self.bytes_per_second, rel_tol=1e-6):
             raise broken_rule(
@@ -353,7 +371,7 @@ class Measurement(StrictModel):
         return self
 
 
-class BenchmarkResult(StrictModel):
+class BenchmarkResult(MeasuredModel):
     """The agent's result document: what ran, where, and every measurement of it."""
 
     schema_version: Literal[1] = Field(1, description="Version of this form of document.")

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from sizing.errors import InvalidInput, broken_rule
 from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import rate_text
 
 if TYPE_CHECKING:
     from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
 
 
-class MeasuredOn(StrictModel):
+class MeasuredOn(InputModel):
     """The benchmark run that rates come from, and how much of a cluster it saw."""
 
     run_id: Annotated[str, Field(max_length=64)] = Field(

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from sizing.strict_model import StrictModel
+from sizing.strict_model import MeasuredModel
 
 _Item = TypeVar("_Item")
 
@@ -29,7 +29,7 @@ _Name = Annotated[str, Field(max_length=4_096)]
 _Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=64)]
 
 
-class _Block(StrictModel):
+class _Block(MeasuredModel):
     model_config = ConfigDict(allow_inf_nan=False)
 
 
@@ -109,7 +109,7 @@ class RatesOverTime(_Block):
     )
 
 
-class Corruption(StrictModel):
+class Corruption(MeasuredModel):
     """One tensor that was restored with other bytes than were written, or files that could not be read back."""
 
     repetition: _Count = Field(description="Repetition, counted from 1; 0 is the warm-up.")

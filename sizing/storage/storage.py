@@ -14,7 +14,7 @@ from sizing.storage.calibration import Calibration
 from sizing.storage.catalog import CatalogProfile, Io, NodeRate, max_node_rate, profile_named, storage_profiles
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_CALIBRATION_ID_CHARACTERS = 100
 """A service's ids have 36 characters; what is much longer is a document in the wrong place."""
@@ -34,7 +34,7 @@ def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Cal
     return str(handler(value))
 
 
-class Storage(StrictModel):
+class Storage(InputModel):
     """Where checkpoints go: a published system by its name, a profile, or a calibration."""
 
     preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(

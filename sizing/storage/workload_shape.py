@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from sizing.storage.run_events import MeasuredList
-from sizing.strict_model import StrictModel
+from sizing.strict_model import MeasuredModel
 
 Deletion = Literal["in-save", "beside-save"]
 """When a checkpoint that is no longer retained is deleted. `in-save`: the save ends once it is gone. `beside-save`: it
@@ -18,7 +18,7 @@ _Seconds = Annotated[float, Field(ge=0)]
 _Rate = Annotated[float, Field(ge=0)]
 
 
-class BackgroundLosses(StrictModel):
+class BackgroundLosses(MeasuredModel):
     """What ran beside the saves: alone, then with each save; and each save without it.
 
     Lists have one entry per repetition. In each the save alone comes first, then what ran beside it alone, then both.
@@ -46,7 +46,7 @@ class BackgroundLosses(StrictModel):
     )
 
 
-class Resharding(StrictModel):
+class Resharding(MeasuredModel):
     """A checkpoint that another number of ranks restored than had saved it, beside a restore by those that had."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -67,7 +67,7 @@ class Resharding(StrictModel):
     )
 
 
-class SpreadTarget(StrictModel):
+class SpreadTarget(MeasuredModel):
     """What went to one of several targets, or came from it: mount points, each with the ranks spread to it."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -85,7 +85,7 @@ class SpreadTarget(StrictModel):
     )
 
 
-class WorkloadShape(StrictModel):
+class WorkloadShape(MeasuredModel):
     """What differs from the plain workload; null where nothing does."""
 
     model_config = ConfigDict(allow_inf_nan=False)

@@ -3,7 +3,16 @@
 Base units everywhere else: bytes, seconds, bytes per second, fractions of 1.
 """
 
-from sizing.units.inputs import MAX_BYTES, MAX_SECONDS, ByteCount, BytesPerSecond, Fraction, PositiveSeconds, Seconds
+from sizing.units.inputs import (
+    MAX_BYTES,
+    MAX_SECONDS,
+    ByteCount,
+    BytesPerSecond,
+    FileContent,
+    Fraction,
+    PositiveSeconds,
+    Seconds,
+)
 from sizing.units.reading import (
     parse_bytes,
     parse_bytes_per_second,
@@ -55,6 +64,7 @@ __all__ = [
     "SECONDS_PER_YEAR",
     "ByteCount",
     "BytesPerSecond",
+    "FileContent",
     "Fraction",
     "PositiveSeconds",
     "Seconds",

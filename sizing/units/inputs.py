@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, Base64Bytes, BeforeValidator, Field, WithJsonSchema
 
 from sizing.errors import broken_rule
 from sizing.units.reading import parse_bytes, parse_bytes_per_second, parse_fraction, parse_seconds
@@ -91,6 +92,21 @@ def _in_utc(moment: datetime) -> datetime:
     except OverflowError:
         raise broken_rule("must lie in the years 1 to 9999 of UTC", "write it as in 2026-11-21T12:00:00Z") from None
 
+
+def require_base64(content: object) -> object:
+    """Check for a validator that a text is base64 with its padding; lines may end in it (RFC 4648, section 4)."""
+    try:
+        if isinstance(content, str):
+            base64.b64decode("".join(content.splitlines()), validate=True)
+    except ValueError:
+        raise broken_rule(
+            "must be base64 with its padding", "encode the bytes of the file, as base64 FILE does"
+        ) from None
+    return content
+
+
+FileContent = Annotated[Base64Bytes, BeforeValidator(require_base64)]
+"""Bytes of a file, in base64."""
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
 """A moment with its time zone, as in RFC 3339."""

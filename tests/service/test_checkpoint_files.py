@@ -79,6 +79,15 @@ def sent(name: str, content: bytes) -> dict[str, str]:
     return {"name": name, "content": base64.b64encode(content).decode()}
 
 
+@pytest.mark.parametrize("content", ["*", "YWJj*", "YWJjZA", "YW=Jj", "é"])
+@pytest.mark.parametrize(("path", "field"), [("inspections", "content"), ("offer-tables", "xlsx")])
+def test_what_is_no_base64_is_refused_as_such(client: httpx.Client, path: str, field: str, content: str) -> None:
+    body = {field: content} | ({"name": "model.safetensors"} if path == "inspections" else {})
+    refused = client.post(f"/v1/{path}", json=body)
+    assert refused.status_code == 422
+    assert f"{field} must be base64 with its padding" in refused.json()["detail"]
+
+
 def header_of(tensors: dict[str, Any]) -> bytes:
     text = json.dumps(tensors).encode()
     return len(text).to_bytes(8, "little") + text

@@ -31,7 +31,7 @@ from sizing.questions.sweep.request import REFERENCE_SWEEP
 from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import serving
-from tests.testbed.processes import SECONDS_UNTIL_STUCK
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
 """Takes half a minute or more."""
@@ -112,7 +112,7 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         (
             "/v1/sensitivities",
             REFERENCE_SENSITIVITY | {"ranges": {"a": {"low": 1, "high": 2}}},
-            "ranges must name fields of a scenario",
+            "ranges.a must be a field of a scenario",
         ),
         ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
@@ -131,6 +131,50 @@ def test_what_has_no_answer_is_refused(
     refused = client.post(path, json=question)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
     assert sentence in refused.json()["detail"]
+
+
+TENSOR_7 = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
+UNKNOWN_CALIBRATION = {"model": {"preset": "gpt2"}, "storage": {"calibration": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "field"),
+    [
+        *(
+            (f"/v1/{path}", {"scenario": TENSOR_7}, "scenario.parallelism.tensor")
+            for path in ("simulations", "techniques", "sensitivities", "manifests", "rematerializations")
+        ),
+        ("/v1/stages", {"scenario": TENSOR_7}, "scenario.cluster.nodes"),
+        ("/v1/sweeps", {"scenario": TENSOR_7 | {"foo": 1, "costs": {"per_terabyte": [1, 2]}}}, "scenario.foo"),
+        ("/v1/sweeps", {"scenario": TENSOR_7 | {"costs": {"per_terabyte": []}}}, "scenario.costs.per_terabyte"),
+        ("/v1/simulations", {"scenario": UNKNOWN_CALIBRATION}, "scenario.storage.calibration"),
+        (
+            "/v1/comparisons",
+            {
+                "scenarios": [
+                    {"name": name, "scenario": each}
+                    for name, each in (("a", {"model": {"preset": "gpt2"}}), ("b", UNKNOWN_CALIBRATION))
+                ]
+            },
+            "scenarios.1.scenario.storage.calibration",
+        ),
+        (
+            "/v1/sweeps",
+            {"scenario": {"model": {"preset": "gpt2"}, "storage": {"calibration": ["none", "nor"]}}},
+            "scenario.storage.calibration.0",
+        ),
+    ],
+)
+@pytest.mark.parametrize("prefer", ["", "respond-async"])
+def test_a_field_is_named_by_its_path_in_the_body(
+    client: httpx.Client, path: str, question: dict[str, Any], field: str, prefer: str
+) -> None:
+    answer = client.post(path, json=question, headers={"prefer": prefer})
+    if answer.status_code == 202:
+        job = answer.headers["location"]
+        until(lambda: client.get(job).json()["state"] == "failed")
+        answer = client.get(f"{job}/result")
+    assert [error["field"] for error in answer.json()["errors"]] == [field], answer.text
 
 
 @pytest.mark.long

@@ -83,6 +83,10 @@ TOO_MANY = REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "100y"}
         ("/v1/sizings", NO_FIT),
         ("/v1/requirements", NO_FIT),
         ("/v1/sensitivities", {"scenario": NO_FIT}),
+        ("/v1/techniques", {"scenario": NO_FIT}),
+        ("/v1/manifests", {"scenario": NO_FIT}),
+        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}),
+        ("/v1/stages", {"scenario": {"model": {"preset": "gpt2"}}}),
     ],
 )
 def test_a_question_that_is_refused_becomes_no_job(client: httpx.Client, path: str, question: Any) -> None:
@@ -115,9 +119,9 @@ def test_the_result_is_what_the_question_answers_at_once(client: httpx.Client) -
 def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(client: httpx.Client) -> None:
     refused = client.post("/v1/sweeps", json={"scenario": REFERENCE_SCENARIO, "objectives": ["x"]}, headers=ASYNC)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
-    unanswerable = {"scenario": NO_FIT}
-    at_once = client.post("/v1/techniques", json=unanswerable)
-    job = asked(client, "/v1/techniques", unanswerable)
+    unanswerable = {"scenarios": [{"name": name, "scenario": NO_FIT} for name in ("one", "other")]}
+    at_once = client.post("/v1/comparisons", json=unanswerable)
+    job = asked(client, "/v1/comparisons", unanswerable)
     assert in_state(client, job, "failed")["detail"] == at_once.json()["detail"]
     later = client.get(f"{job}/result")
     assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())

@@ -1,5 +1,6 @@
 """Errors over HTTP: problem+json with the sentences of the command line, and nothing of the inside."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ def test_a_body_that_is_no_json_is_a_bad_request(client: httpx.Client, body: str
 def test_a_field_that_stands_twice_is_refused(client: httpx.Client) -> None:
     body = '{"model": {"preset": "gpt2"}, "parallelism": {"data": 1, "data": 2}}'
     document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
-    assert "the field 'data' occurs twice" in document["detail"]
+    [error] = document["errors"]
+    assert (error["value"], error["remedy"]) == ("'data'", "keep one of the two")
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
@@ -132,7 +134,42 @@ def test_a_body_must_be_declared_as_json(client: httpx.Client) -> None:
 
 
 def test_a_missing_body_is_invalid_input(client: httpx.Client) -> None:
-    problem(client.post(SIZINGS), 422, "invalid-input")
+    packed = {"content-encoding": "gzip"}
+    for content, headers in ((b"", {}), (b"", JSON), (gzip.compress(b""), JSON | packed)):
+        [error] = problem(client.post(SIZINGS, content=content, headers=headers), 400, "invalid-json")["errors"]
+        assert (error["field"], error["rule"]) == ("body", "must not be empty")
+        assert "send a JSON document" in error["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b'{"a": "\\u0000"}', r"must not have \u0000 in a text: remove the character"),
+        (b"[" * 300 + b"]" * 300, "send a document of at most 200 objects and lists inside each other"),
+        (b"\xef\xbb\xbf{}", "UTF-8 without a byte order mark"),
+        ('{"a": 1}'.encode("utf-16"), "must be UTF-8, and is not at byte 0 (0xff): save the document as UTF-8"),
+        ('{"a": 1}'.encode("utf-16-le"), "it looks like UTF-16"),
+        ('{"a": "é"}'.encode("latin-1"), "must be UTF-8, and is not at byte 7 (0xe9): save the document as UTF-8"),
+        (b"{" + b'"x": 1,' * 2 + b'"y": 1}', "must not have a field twice in one object, got 'x': keep one"),
+        (b'{"%s": 1}' % (b"x" * 201), "must have field names of at most 200 characters"),
+    ],
+)
+def test_the_remedy_is_of_what_is_wrong_with_a_body(client: httpx.Client, body: bytes, sentence: str) -> None:
+    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    assert sentence in document["detail"]
+
+
+def test_a_key_that_is_none_and_a_page_that_is_none_are_refused_in_these_words(
+    client: httpx.Client, token: str
+) -> None:
+    saved = {"name": "x", "scenario": {"model": {"preset": "gpt2"}}}
+    for key in ("", "a b", "x" * 201):
+        headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
+        [error] = problem(client.post("/v1/scenarios", json=saved, headers=headers), 422, "invalid-input")["errors"]
+        assert (error["field"], error["remedy"]) == ("idempotency-key", "give a random UUID")
+        assert error["rule"] == "must be 1 to 200 letters, digits and signs of ASCII, no spaces"
+    [error] = problem(client.get("/v1/scenarios?limit=0"), 422, "invalid-input")["errors"]
+    assert error["sentence"] == "limit must be at least 1, got '0': give 1 or more."
 
 
 def test_a_large_body_is_refused_and_one_of_just_the_limit_is_read(client: httpx.Client) -> None:

@@ -85,7 +85,7 @@ def test_a_scenario_of_each_schema_version_is_the_same_again(version: int) -> No
 
 def test_calibrations_are_in_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     calibration = calibrate(RUNS)
-    monkeypatch.setattr("service.answers.calibrated.calibration_of_id", lambda _, __: calibration)
+    monkeypatch.setattr("service.answers.calibrated.calibration_of_id", lambda _, __, **___: calibration)
     scenario = {"model": {"preset": "gpt2"}, "storage": {"calibration": "01a1fda6"}}
     question = SWEEP.question
     request = question.parse_request({"scenario": scenario | {"parallelism": {"data": [1, 2]}}})

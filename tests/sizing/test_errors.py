@@ -1,12 +1,17 @@
 """Errors: field, rule, value and remedy in one sentence, whoever found the mistake."""
 
-import pytest
+from typing import Annotated
 
-from sizing.errors import InvalidInput
+import pytest
+from pydantic import AfterValidator, Field, ValidationError
+
+from sizing.cli.flags import with_flags
+from sizing.errors import InvalidInput, explain
 from sizing.questions.registry import COMPARE
 from sizing.report import answer
 from sizing.run.retention import Retention
 from sizing.scenario import scenario_from
+from sizing.strict_model import StrictModel
 
 GPT = {
     "family": "gpt2",
@@ -21,6 +26,24 @@ def sentences(document: object) -> str:
     with pytest.raises(InvalidInput) as caught:
         answer(scenario_from(document))
     return str(caught.value)
+
+
+def test_a_short_text_has_too_few_characters_and_no_entries() -> None:
+    class Withdrawal(StrictModel):
+        reason: Annotated[str, Field(max_length=9), AfterValidator(str), Field(min_length=1)]
+
+    with pytest.raises(ValidationError) as caught:
+        Withdrawal.model_validate({"reason": ""})
+    assert str(explain(caught.value, Withdrawal)) == (
+        "reason must have 1 or more characters, got '': give more characters."
+    )
+
+
+def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
+    given = with_flags({"model": {"preset": "gpt2"}}, {"tensor": "4", "distributed_optimizer": "yes"})
+    scenario = scenario_from(given)
+    assert (scenario.parallelism.tensor, scenario.training.distributed_optimizer) == (4, True)
+    assert scenario_from({"model": {"preset": "gpt2"}, "parallelism": {"tensor": "4"}}).parallelism.tensor == 4
 
 
 @pytest.mark.parametrize(
@@ -43,6 +66,28 @@ def sentences(document: object) -> str:
             },
             "checkpoint.tiers.0.write_bytes_per_second is not a known field, got 1: "
             "did you mean checkpoint.tiers.0.storage.profile.write_bytes_per_second.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensor": None}},
+            "parallelism.tensor must be a whole number, got null: give a whole number.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensors": [True, None]}},
+            "parallelism.tensors is not a known field, got [true, null]: did you mean tensor.",
+        ),
+        *(
+            ({"model": {"preset": "gpt2"}, **block}, sentence)
+            for block, sentence in (
+                ({"parallelism": {"tensor": True}}, "parallelism.tensor must be a whole number, got true"),
+                ({"costs": {"per_terabyte": True}}, "costs.per_terabyte must be a number, got true"),
+                ({"cluster": {"nodes": [{"count": True, "node": "dgx-h100"}]}}, "nodes.0.count must be a whole number"),
+                ({"parallelism": {"layers_per_stage": [True, 11]}}, "layers_per_stage.0 must be a whole number"),
+                ({"training": {"distributed_optimizer": 1}}, "distributed_optimizer must be true or false, got 1"),
+                (
+                    {"training": {"distributed_optimizer": "yes"}},
+                    "must be true or false, got 'yes': give true or false",
+                ),
+            )
         ),
         (
             {"model": {"preset": "gpt2"}, "interval": "1h"},

@@ -12,7 +12,7 @@ from sizing.errors import broken_rule
 from sizing.model.listed.name_patterns import NamePattern, name_pattern
 from sizing.model.listed.roles import Role, contradiction
 from sizing.spelling import nearest
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_ENTRIES = 5_000
 """Max entries of a list. A 1T mixture of experts takes about 30; a model whose layers all differ, some thousand."""
@@ -32,7 +32,7 @@ def _known_dtype(name: str) -> str:
     return known
 
 
-class TensorEntry(StrictModel):
+class TensorEntry(InputModel):
     """Equal tensors: one name, or a pattern that stands for several."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(

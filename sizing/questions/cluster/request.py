@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from sizing.errors import broken_rule
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
 
 MAX_GROUPS = 64
@@ -52,7 +52,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
 """The published run of 1T and forty jobs of 8B."""
 
 
-class JobGroup(StrictModel):
+class JobGroup(InputModel):
     """Equal jobs. The scenario's own storage gives way to the cluster's, so it must not have one."""
 
     name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
@@ -78,7 +78,7 @@ class JobGroup(StrictModel):
         return self
 
 
-class ClusterTargets(StrictModel):
+class ClusterTargets(InputModel):
     """What the shared storage must achieve."""
 
     p99_stall_seconds: PositiveSeconds | None = Field(
@@ -89,7 +89,7 @@ class ClusterTargets(StrictModel):
     )
 
 
-class ClusterScenario(StrictModel):
+class ClusterScenario(InputModel):
     """Many jobs on one storage system."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_CLUSTER]})

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from sizing.errors import broken_rule
 from sizing.field_paths import with_fields
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_SCENARIOS = 10
 """Max scenarios: columns of a table that can still be read."""
@@ -29,7 +29,7 @@ REFERENCE_COMPARISON: dict[str, Any] = {
 """The published run of 1T, and the same saved every hour to slower storage."""
 
 
-class NamedScenario(StrictModel):
+class NamedScenario(InputModel):
     """A scenario and what it is called in the comparison."""
 
     name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
@@ -38,7 +38,7 @@ class NamedScenario(StrictModel):
     scenario: Scenario = Field(description="Question to answer, as for a single answer.")
 
 
-class ComparisonRequest(StrictModel):
+class ComparisonRequest(InputModel):
     """Scenarios to set side by side; differences are of each from the first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_COMPARISON]})

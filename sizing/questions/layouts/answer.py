@@ -23,7 +23,7 @@ from sizing.questions.layouts.memory_savings import (
 from sizing.questions.layouts.objectives import OF_MEMORY_AND_TIME, make_sort_key
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport, MinMemory, NearlyFitting
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
-from sizing.questions.layouts.search import Judgement, Search, SizedCandidate, Tally
+from sizing.questions.layouts.search import Judgement, Search, SizedCandidate, Tally, require_searchable
 from sizing.strict_model import StrictModel
 from sizing.training.activations import uncounted_activations
 from sizing.training.memory_search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
@@ -56,10 +56,7 @@ class LayoutsWork:
     part = LayoutsPart
 
     def __init__(self, request: LayoutsRequest) -> None:
-        try:
-            self._search = Search(request)
-        except InvalidInput as error:
-            raise error.within("scenario") from None
+        self._search = Search(request)
         self._request = request
         self._candidates = self._search.list_candidates()
         self._reports_all = self._search.objective not in (
@@ -68,6 +65,11 @@ class LayoutsWork:
         ) and not wants_fewest_recomputed_layers(request, self._search)
         max_items = _REPORTED_CANDIDATES_PER_CHUNK if self._reports_all else _CANDIDATES_PER_CHUNK
         self.chunks = cut([0, len(self._candidates)], max_items=max_items) or [ItemRange(0, 0)]
+
+    @staticmethod
+    def refuse(request: LayoutsRequest) -> None:
+        """Raise InvalidInput as the work, where the scenario leaves open what a search needs."""
+        require_searchable(request)
 
     def compute(self, items: ItemRange, progress: Progress = ignore_progress) -> LayoutsPart:
         """Judge the candidates of a range, and ask the storage about those that fit where it decides."""

@@ -93,10 +93,7 @@ def _choose_layout(scenario: Scenario, *, kept: tuple[SearchedDegree, ...]) -> S
         kept_degrees=kept if _searches_shard_groups(scenario) else (*kept, "shard_group"),
         max_layouts=1,
     )
-    try:
-        report = answer_layouts(request)
-    except InvalidInput as error:
-        raise error.outside("scenario") from None
+    report = answer_layouts(request)
     best = report.layouts[0] if report.layouts else report.least_memory
     if best is None:
         remedy = report.warnings[-1].rstrip(".")

@@ -53,5 +53,6 @@ QUESTION = Question[LayoutsRequest, LayoutsReport](
     check=Check("Exit with 1 where nothing fits", lambda report: not report.layouts),
     working="Searching",
     is_wide=True,
+    refuse=LayoutsWork.refuse,
     draggable=lambda request: request.scenario,
 )

@@ -13,7 +13,7 @@ from sizing.layout.degrees import KeptDegree
 from sizing.layout.parallelism import Degree, TensorDegree
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.training.memory_search import HEADROOM_FRACTION
 
 Objective = Literal["model-parallel-gpus", "step-time", "goodput", "save-time", "write-bandwidth", "bubble", "memory"]
@@ -45,7 +45,7 @@ REFERENCE_SEARCH: dict[str, Any] = {
 """Llama 3.1 405B on the GPUs and with the batch of its first phase at 8,192 tokens, arXiv 2407.21783, table 4."""
 
 
-class LayoutsRequest(StrictModel):
+class LayoutsRequest(InputModel):
     """A scenario whose degrees are searched, and what makes a layout good."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SEARCH]})

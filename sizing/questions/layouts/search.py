@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import Field
 
-from sizing.cluster.cluster import resolve_node
-from sizing.errors import InvalidInput
+from sizing.cluster.cluster import Cluster, resolve_node
+from sizing.errors import REQUIRED, InvalidInput
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.degrees import SEARCHED_DEGREES, DegreeSearch
@@ -205,10 +205,7 @@ class Search:
             and not has_distributed_optimizer(scenario.training)
         )
         self._virtual_pipelines = _list_virtual_pipelines(request, saved_as, has_time=has_time)
-        self.num_gpus = _require(scenario.cluster.num_gpus, "cluster.num_gpus", "the GPUs to lay out on")
-        self.gpu_memory_bytes = _require(
-            node.spec.gpu_memory_bytes, "cluster.node_spec.gpu_memory_bytes", "the memory of one GPU"
-        )
+        self.num_gpus, self.gpu_memory_bytes = _require_gpus(scenario.cluster)
         self.room_bytes = int(self.gpu_memory_bytes * (1 - request.headroom_fraction))
         self.question = MemoryQuestion(scenario.model, scenario.training, saved_as=saved_as, node=node)
         if self._divides_optimizer:
@@ -262,7 +259,7 @@ class Search:
                 shared = math.gcd(self.question.model(tensor=1).num_experts or 1, self.num_gpus // others)
                 remedy = f"change it, or expert: {nearest_divisors_text(shared, given.expert)}"
             raise InvalidInput.of(
-                "scenario.cluster.num_gpus",
+                "cluster.num_gpus",
                 f"must be a multiple of {' x '.join(f'{name} {degree}' for name, degree in kept.items())}",
                 value=self.num_gpus,
                 remedy=remedy,
@@ -402,10 +399,25 @@ def scenario_with(scenario: Scenario, parallelism: Parallelism, recomputation: R
     return scenario.model_copy(update={"parallelism": parallelism, "training": training})
 
 
-def _require(value: int | None, path: str, what: str) -> int:
-    if value is None:
-        raise InvalidInput.of(path, "is required", value=None, remedy=f"give {what}")
-    return value
+def _require_gpus(cluster: Cluster) -> tuple[int, int]:
+    """Require the number of GPUs and the bytes of memory of each, and return both.
+
+    Raises InvalidInput where one is not given.
+    """
+    num_gpus, gpu_memory_bytes = cluster.num_gpus, resolve_node(cluster).spec.gpu_memory_bytes
+    if num_gpus is None:
+        raise InvalidInput.of("cluster.num_gpus", REQUIRED, value=None, remedy="give the GPUs to lay out on")
+    if gpu_memory_bytes is None:
+        field, remedy = "cluster.node_spec.gpu_memory_bytes", "give the memory of one GPU"
+        raise InvalidInput.of(field, REQUIRED, value=None, remedy=remedy)
+    return num_gpus, gpu_memory_bytes
+
+
+def require_searchable(request: LayoutsRequest) -> None:
+    """Raise InvalidInput where the scenario leaves open what a search needs, without any work of the search."""
+    scenario = with_rate_of_link(request.scenario)
+    require_inputs(request.objective or default_objective(scenario), scenario)
+    _require_gpus(scenario.cluster)
 
 
 def _list_recomputations(scenario: Scenario) -> Sequence[Recomputation]:

@@ -52,4 +52,5 @@ QUESTION = Question[ManifestRequest, ManifestReport](
     command_line=ScenarioFlags(layout="found"),
     stream=lambda request, _: CsvTable(ManifestRow._fields, every_file_of(request.scenario)),
     csv_help="Every file of worlds up to 100,000 ranks",
+    needs_answer=lambda request: request.scenario,
 )

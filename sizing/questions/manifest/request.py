@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_FILES_LISTED = 10_000
 """Max files in one answer: 1.5 MB of JSON."""
@@ -16,7 +16,7 @@ REFERENCE_MANIFEST: dict[str, Any] = {"scenario": REFERENCE_SCENARIO, "max_files
 """The first files of the published run of 1T."""
 
 
-class ManifestRequest(StrictModel):
+class ManifestRequest(InputModel):
     """A scenario, and which files of its checkpoint to list."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_MANIFEST]})

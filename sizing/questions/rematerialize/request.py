@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.training.memory_search import HEADROOM_FRACTION
 from sizing.units import ByteCount
 
@@ -23,7 +23,7 @@ REFERENCE_REMATERIALIZATION: dict[str, Any] = {
 """GPT-3 as Korthikanti et al. 2022, arXiv 2205.05198, table 3, run it, with twice the micro-batch."""
 
 
-class RematerializationRequest(StrictModel):
+class RematerializationRequest(InputModel):
     """A scenario whose layers may be computed again, and how much memory they may take."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_REMATERIALIZATION]})

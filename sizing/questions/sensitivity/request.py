@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from sizing.guesses.guess import Headline, InputSwing
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import Fraction
 
 DEFAULT_FRACTION = 0.2
@@ -21,14 +21,14 @@ REFERENCE_SENSITIVITY: dict[str, Any] = {
 """What moves the lost time of the published run of 1T."""
 
 
-class Ends(StrictModel):
+class Ends(InputModel):
     """From where to where an input is varied."""
 
     low: float | str = Field(description="Lower end, in any unit that the field takes.")
     high: float | str = Field(description="Upper end, in any unit that the field takes.")
 
 
-class SensitivityRequest(StrictModel):
+class SensitivityRequest(InputModel):
     """A scenario, and how far its inputs are varied."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SENSITIVITY]})

@@ -88,9 +88,10 @@ def _read_range(
     try:
         field_at(path)
     except KeyError:
-        known = [name for name, _ in _list_values(document, "")]
-        remedy = f"did you mean {', '.join(nearest(path, known, max_names=1) or known[:1])}"
-        raise InvalidInput.of("ranges", "must name fields of a scenario", value=path, remedy=remedy) from None
+        known = [name for name, value in _list_values(document, "") if _is_quantity(name, value)]
+        close = nearest(path, known, max_names=1)
+        remedy = f"did you mean {close[0]}" if close else "name one by its dotted path, as checkpoint.interval_seconds"
+        raise InvalidInput.of(f"ranges.{path}", "must be a field of a scenario", value=path, remedy=remedy) from None
     ends = request.ranges[path]
     low, high = (_value_of_end(document, path, end) for end in (ends.low, ends.high))
     given = value_at(scenario, path)

@@ -7,7 +7,7 @@ from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags
 from sizing.questions.stages.answer import answer_stages
 from sizing.questions.stages.charts import stages_chart
 from sizing.questions.stages.report import StagesReport
-from sizing.questions.stages.request import REFERENCE_STAGES, StagesRequest
+from sizing.questions.stages.request import REFERENCE_STAGES, StagesRequest, require_stages
 from sizing.questions.stages.words import stages_summary
 
 QUESTION = Question[StagesRequest, StagesReport](
@@ -39,4 +39,5 @@ QUESTION = Question[StagesRequest, StagesReport](
     more_help="Give {cluster.nodes}, {training.sequence_length}, {training.micro_batch_size} and "
     "{training.global_batch_size}, or a scenario with them.",
     chart=stages_chart,
+    refuse=require_stages,
 )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from sizing.cluster import ResolvedKind
+from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.fit import check_counts
@@ -14,7 +15,7 @@ from sizing.model import ResolvedModel
 from sizing.questions.headroom import HeadroomFraction
 from sizing.scenario import Scenario
 from sizing.state import Training
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.training.activations import uncounted_activations
 from sizing.training.execution import Execution, execution_of
 from sizing.training.layer_work import ModelWork, model_work
@@ -41,7 +42,7 @@ MAX_CLOCK_DISTANCE = 1000
 """Max waves between virtual workers: 4 and 32 are the values of HetPipe's paper."""
 
 
-class StagesRequest(StrictModel):
+class StagesRequest(InputModel):
     """A scenario whose pipeline stands on nodes of several kinds."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_STAGES]})
@@ -148,6 +149,14 @@ def require_execution(training: Training, parallelism: Parallelism) -> Execution
             remedy="give 1f1b",
         )
     return execution
+
+
+def require_stages(request: StagesRequest) -> None:
+    """Raise InvalidInput where the scenario lacks what stages are placed by: kinds of nodes, their GPUs, a batch."""
+    kinds = resolve_kinds(request.scenario.cluster)
+    stages_by_kind(kinds, request.scenario.parallelism)
+    check_kinds(kinds)
+    require_execution(request.scenario.training, request.scenario.parallelism)
 
 
 def require_work(model: ResolvedModel, training: Training) -> ModelWork:

@@ -115,7 +115,7 @@ class Sweep:
             if part.columns:
                 _keep(tables, part.table, self.request)
         if num_refused == self.num_rows:
-            raise _no_answer(refused)
+            raise self.no_answer(refused)
         table, objectives = stack_tables(tables), self.request.objectives
         unknown = [
             f"The objective {name} is unknown in every row, so the front is empty. Give the fields that it needs"
@@ -149,6 +149,16 @@ class Sweep:
                 refused.append(RefusedRows(fields=block.fixed, num_rows=block.num_rows, problem=str(error)))
             done += block.num_rows
             progress(done / num_items)
+
+    def no_answer(self, refused: Sequence[RefusedRows]) -> InvalidInput:
+        """Return the refusal of a sweep without an answer: that of each row where all are refused alike."""
+        if len({each.problem for each in refused}) == 1:
+            try:
+                self._answer_block(next(self.rows.blocks(ItemRange(0, 1))))
+            except InvalidInput as error:
+                return error.within("scenario")
+        remedy = refused[0].problem.rstrip(".")
+        return InvalidInput.of("the sweep", "has no row with an answer", value=None, remedy=remedy)
 
     def _layout_warnings(self, judged_by: Sequence[str]) -> list[str]:
         """What was assumed to choose the layouts of the rows, each once."""
@@ -230,7 +240,7 @@ def stream_sweep(request: SweepRequest, computer: Computer = compute_here) -> Cs
     tables = map(shown_columns, found)
     first = next(tables, None)
     if first is None:
-        raise _no_answer(refused)
+        raise sweep.no_answer(refused)
     rows = (row for table in chain([first], tables) for row in zip(*map(cells, table.values()), strict=True))
     omissions = (f"no answer for {each.num_rows:,} rows: {each.problem}" for each in refused)
     return CsvTable(list(first), rows, lambda: omissions)
@@ -252,11 +262,6 @@ def _add_refused(refused: list[RefusedRows], further: Iterable[RefusedRows]) -> 
             refused[-1] = before.model_copy(update={"num_rows": before.num_rows + each.num_rows})
         else:
             refused.append(each)
-
-
-def _no_answer(refused: Sequence[RefusedRows]) -> InvalidInput:
-    remedy = refused[0].problem.rstrip(".")
-    return InvalidInput.of("the sweep", "has no row with an answer", value=None, remedy=remedy)
 
 
 def _keep(kept: list[Table], table: Table, request: SweepRequest) -> None:

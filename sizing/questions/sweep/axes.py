@@ -94,9 +94,8 @@ def _make_axis(path: str, values: Sequence[Any]) -> Axis:
 
 def _check_num_values(path: str, values: list[Any]) -> None:
     if not 1 <= len(values) <= MAX_VALUES:
-        raise InvalidInput.of(
-            path, f"must have 1 to {MAX_VALUES:,} values", value=f"{len(values):,}", remedy="give a shorter list"
-        )
+        remedy = "give a shorter list" if values else "give one value or more, or leave the field out"
+        raise InvalidInput.of(path, f"must have 1 to {MAX_VALUES:,} values", value=len(values), remedy=remedy)
 
 
 def _validate(path: str, values: Iterable[tuple[object, Any]], field: FieldInfo) -> list[Any]:

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from sizing.errors import InvalidInput, unknown_name
 from sizing.questions.sweep.figures import DEFAULT_FIGURES, FIGURES, OBJECTIVES, ObjectiveName
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 Combination = Literal["product", "zip"]
 
@@ -38,7 +38,7 @@ REFERENCE_SWEEP: dict[str, Any] = {
 """What write bandwidth buys in goodput for the published run of 1T, at two published failure rates."""
 
 
-class SweepRequest(StrictModel):
+class SweepRequest(InputModel):
     """A scenario document with lists and ranges, and what to show of the answers."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SWEEP]})

@@ -35,5 +35,6 @@ QUESTION = Question[TechniquesRequest, TechniquesReport](
     terminal_summary=lambda report, style: techniques_summary(report, spelling=style.spelling),
     command_line=ScenarioFlags(layout="found", catalog="techniques"),
     keep_entries=_keep_entries,
+    needs_answer=lambda request: request.scenario,
     draggable=lambda request: request.scenario,
 )

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from sizing.scenario import Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.training.techniques import Kind
 
 REFERENCE_TECHNIQUES: dict[str, Any] = {
@@ -29,7 +29,7 @@ REFERENCE_TECHNIQUES: dict[str, Any] = {
 """A run of 70B on 512 GPUs."""
 
 
-class TechniquesRequest(StrictModel):
+class TechniquesRequest(InputModel):
     """A scenario, and which techniques to try on it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_TECHNIQUES]})

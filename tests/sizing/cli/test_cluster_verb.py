@@ -50,7 +50,7 @@ def test_json_holds_the_report_and_scenarios_may_stand_in_files(tmp_path: Path, 
         (["empty.json"], "jobs is required"),
         (
             ["typo.json"],
-            "jobs.0.scenari ('a') is not a known field, got {'model': {'preset': 'gpt2'}}: did you mean scenario",
+            'jobs.0.scenari (\'a\') is not a known field, got {"model": {"preset": "gpt2"}}: did you mean scenario',
         ),
     ],
 )

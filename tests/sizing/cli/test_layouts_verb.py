@@ -56,7 +56,7 @@ def test_one_layout_on_one_gpu_is_said_in_the_singular() -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ("--model gpt2", "scenario.cluster.num_gpus is required"),
+        ("--model gpt2", "error: cluster.num_gpus is required"),
         ("--model gpt2 --gpus 8 --contexts a", "--contexts must be a whole number"),
     ],
 )

@@ -39,7 +39,7 @@ def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: 
     ("flags", "sentence"),
     [
         (("--range", "interval=30min"), "--range must be FIELD=LOW..HIGH, got 'interval=30min'"),
-        (("--range", "intervall=1h..2h"), "--range must name fields of a scenario"),
+        (("--range", "intervall=1h..2h"), "--range must be a field of a scenario"),
         (("--fraction", "2"), "--fraction must be less than 1"),
     ],
 )

@@ -629,18 +629,18 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         ),
         (
             {"checkpoint": {"format": "fsdp-dtensor"}, "training": {"distributed_optimizer": False}},
-            "training.distributed_optimizer must be true with format fsdp-dtensor, got False: set it "
+            "training.distributed_optimizer must be true with format fsdp-dtensor, got false: set it "
             "(`training.distributed_optimizer yes`), or use",
         ),
         (
             {"checkpoint": {"format": "megatron"}, "training": {"distributed_optimizer": True}},
             "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist or "
-            "fsdp-dtensor, got True: remove it, or use format megatron-distributed-optimizer or torch-dist or fsdp-dtensor",
+            "fsdp-dtensor, got true: remove it, or use format megatron-distributed-optimizer or torch-dist or fsdp-dtensor",
         ),
         (
             {"training": {"framework": "fsdp2", "distributed_optimizer": True}},
             "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist or "
-            "fsdp-dtensor, got True: remove it, or change training.framework",
+            "fsdp-dtensor, got true: remove it, or change training.framework",
         ),
         (
             {"training": {"framework": "transformers"}, "parallelism": {"zero_stage": 2}},

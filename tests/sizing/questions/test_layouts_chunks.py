@@ -89,5 +89,5 @@ def test_a_search_without_candidates_is_one_chunk_of_nothing() -> None:
 
 def test_what_the_search_lacks_is_refused_before_any_work() -> None:
     scenario = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"node": "dgx-h100"}}
-    with pytest.raises(InvalidInput, match=r"scenario\.cluster\.num_gpus is required"):
+    with pytest.raises(InvalidInput, match=r"^cluster\.num_gpus is required"):
         LayoutsWork(QUESTION.parse_request({"scenario": scenario}))

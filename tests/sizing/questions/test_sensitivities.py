@@ -167,7 +167,12 @@ def test_where_nothing_moves_that_is_said() -> None:
     [
         (
             {"checkpoint.intervall": {"low": 1, "high": 2}},
-            "ranges must name fields of a scenario, got 'checkpoint.intervall': did you mean checkpoint.interval_seconds",
+            "ranges.checkpoint.intervall must be a field of a scenario, got 'checkpoint.intervall': did you mean "
+            "checkpoint.interval_seconds",
+        ),
+        (
+            {"foo.bar": {"low": 1, "high": 2}},
+            "ranges.foo.bar must be a field of a scenario, got 'foo.bar': name one by its dotted path",
         ),
         ({"checkpoint.interval_seconds": {"low": "1h", "high": "9x"}}, "has an unknown unit of time"),
         ({"checkpoint.interval_seconds": {"low": "1h"}}, "ranges.checkpoint.interval_seconds.high is required"),

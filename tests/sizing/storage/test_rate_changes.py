@@ -147,12 +147,14 @@ def measured(**changed: object) -> Measurement:
 
 def test_like_runs_share_operation_engine_setting_and_configuration() -> None:
     assert series_of(measured()) == ("write by direct, o-direct, nodes 1, ranks 2, bytes per rank 1000000000, files 2")
-    assert series_of(measured(seconds=[1.0], bytes_per_second=2 * 10**9)) == series_of(measured())
+    assert series_of(
+        measured(seconds=[1.0], bytes_per_second=2 * 10**9, first_done_seconds=[0.9], rank_seconds=[[0.9, 1.0]])
+    ) == series_of(measured())
     others: list[dict[str, object]] = [
         {"operation": "restore"},
         {"engine": "dcp"},
         {"num_nodes": 2},
-        {"num_ranks": 1, "rank_seconds": [[2.0]]},
+        {"num_ranks": 1, "bytes_per_rank": 2 * 10**9, "rank_seconds": [[2.0]]},
         {"bytes_per_rank": 10**9 + 1},
         {"block_bytes": 4096},
         {"threads_per_rank": 4},

@@ -16,6 +16,8 @@ def slowed(found: BenchmarkResult, times: float) -> BenchmarkResult:
         measured.model_copy(
             update={
                 "seconds": [seconds * times for seconds in measured.seconds],
+                "first_done_seconds": [seconds * times for seconds in measured.first_done_seconds],
+                "rank_seconds": [[seconds * times for seconds in ranks] for ranks in measured.rank_seconds],
                 "bytes_per_second": measured.bytes_per_second / times,
             }
         )
