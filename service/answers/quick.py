@@ -11,6 +11,7 @@ What is known to be costly before it runs is left to other processes.
 
 from __future__ import annotations
 
+import collections
 import time
 
 from starlette.concurrency import run_in_threadpool
@@ -31,10 +32,13 @@ QUICK_SECONDS = 0.02
 """Max processor time of a quick answer. Others wait so long for a quick answer at most; the alternatives of a new
 layout, which are kept for the next answers, take about half of it."""
 SLOW_SECONDS = 0.1
-"""Max processor time of a model that is not costly. A model in a format whose answer took longer is costly from then
-on, whatever its degrees: shards of experts that are dealt to many ranks take half a second, which their number does not
-tell before."""
+"""Max processor time of a model that is not costly. A model in a format whose answer took longer twice is costly from
+then on, whatever its degrees: shards of experts that are dealt to many ranks take half a second, which their number
+does not tell before. Once may be a busy machine, or modules that the first question of a kind loads."""
+SURELY_SLOW_SECONDS = 10 * SLOW_SECONDS
+"""Processor time from which once is enough."""
 
+_TIMES_SLOW = 2
 _MAX_LAYOUTS = 10_000
 """Remembered: a few megabytes. Then they are learned anew."""
 
@@ -46,7 +50,7 @@ class QuickAnswers:
         self._database = database
         answer(scenario_from(REFERENCE_SCENARIO))  # reads the catalogs, which would make the first layout look slow
         self._is_quick: dict[int, bool] = {}
-        self._slow_models: set[int] = set()
+        self._times_slow: collections.Counter[int] = collections.Counter()
 
     def answer_at_once(self, scenario: Scenario) -> SizingReport | None:
         """Answer a scenario whose layout has proved quick; None for others. Raises InvalidInput."""
@@ -71,16 +75,18 @@ class QuickAnswers:
             exclude_unset=True,
         )
         model = _kind(saved, scenario)
-        if model in self._slow_models:
+        if self._times_slow[model] >= _TIMES_SLOW:
             return None
         outcome, seconds = await run_in_threadpool(_timed_answer, self._database, scenario, text)
-        if len(self._is_quick) + len(self._slow_models) >= _MAX_LAYOUTS:
+        if len(self._is_quick) + len(self._times_slow) >= _MAX_LAYOUTS:
             self._is_quick.clear()
-            self._slow_models.clear()
+            self._times_slow.clear()
         if isinstance(outcome, SizingReport):
             self._is_quick.setdefault(_kind(text, scenario), seconds < QUICK_SECONDS)  # later ones find it ready
-        if isinstance(outcome, MemoryError) or seconds > SLOW_SECONDS:
-            self._slow_models.add(model)
+        if isinstance(outcome, MemoryError) or seconds > SURELY_SLOW_SECONDS:
+            self._times_slow[model] = _TIMES_SLOW
+        elif seconds > SLOW_SECONDS:
+            self._times_slow[model] += 1
         if isinstance(outcome, InvalidInput):
             raise outcome
         return outcome if isinstance(outcome, SizingReport) else None

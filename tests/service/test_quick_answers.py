@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.answers import quick
-from service.answers.quick import QUICK_SECONDS, SLOW_SECONDS, QuickAnswers
+from service.answers.quick import QUICK_SECONDS, SLOW_SECONDS, SURELY_SLOW_SECONDS, QuickAnswers
 from service.database import open_database
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer
@@ -82,10 +82,12 @@ def test_what_was_quick_and_is_no_more_goes_to_a_thread_again(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("seconds", "is_slow"), [(0.99 * SLOW_SECONDS, False), (1.01 * SLOW_SECONDS, True)], ids=["usual", "slow"]
+    ("seconds", "num_answers"),
+    [(0.99 * SLOW_SECONDS, 3), (1.01 * SLOW_SECONDS, 2), (1.01 * SURELY_SLOW_SECONDS, 1)],
+    ids=["usual", "slow", "surely slow"],
 )
 def test_a_model_whose_answer_was_slow_is_left_to_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, is_slow: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, num_answers: int
 ) -> None:
     monkeypatch.setattr(quick, "time", Clock(seconds))
     answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
@@ -94,8 +96,8 @@ def test_a_model_whose_answer_was_slow_is_left_to_others(
         asked = scenario_from({"model": {"preset": preset}, "parallelism": degrees})
         return answers.answer_at_once(asked) or asyncio.run(answers.answer_in_thread(asked))
 
-    assert report_of("gpt2", data=2) is not None, "what it costs is not known before"
-    assert (report_of("gpt2", data=4) is None) == is_slow
+    reports = [report_of("gpt2", data=data) for data in (2, 4, 8)]
+    assert [report is not None for report in reports] == [place < num_answers for place in range(3)]
     assert report_of("llama-3.1-8b", data=4) is not None
 
 
@@ -111,7 +113,7 @@ def test_a_slow_refusal_is_slow_from_then_on(
         raise failure
 
     monkeypatch.setattr(quick, "answer", refused)
-    monkeypatch.setattr(quick, "time", Clock(1.01 * SLOW_SECONDS))
+    monkeypatch.setattr(quick, "time", Clock(1.01 * SURELY_SLOW_SECONDS))
     with contextlib.suppress(InvalidInput):
         assert asyncio.run(answers.answer_in_thread(asked)) is None
     assert asyncio.run(answers.answer_in_thread(asked)) is None
