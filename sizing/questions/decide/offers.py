@@ -17,7 +17,7 @@ from sizing.run.checkpoint import Tier, TierKind
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
 from sizing.storage.transfer import Numbers
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import (
     BYTES_PER_GIGABYTE,
     BYTES_PER_TERABYTE,
@@ -185,7 +185,7 @@ _OF_MAIN_STORAGE: tuple[Per, ...] = (BANDWIDTH, "kilowatt-hour")
 """Units that an offer states of its main storage alone."""
 
 
-class Price(StrictModel):
+class Price(InputModel):
     """An amount of money for each of something, once or again in each period."""
 
     amount: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] = Field(
@@ -270,7 +270,7 @@ class Price(StrictModel):
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 
 
-class Offer(StrictModel):
+class Offer(InputModel):
     """A storage system that may be bought or rented: its rates, its capacity and what it costs."""
 
     name: Name = Field(description="What the decision calls it; no two have the same.")

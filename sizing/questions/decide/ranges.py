@@ -13,7 +13,7 @@ from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.storage.calibration.calibration import NORMAL_QUANTILE
 from sizing.storage.transfer import Floats
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 DistributionName = Literal["uniform", "log-uniform", "triangular", "log-normal"]
 
@@ -103,7 +103,7 @@ _MAX_RANGES = 30
 """Each is varied alone for its share of the variance."""
 
 
-class OddsRange(StrictModel):
+class OddsRange(InputModel):
     """From where to where an input may turn out, and how it lies between."""
 
     low: float | str = Field(description="Lower end, in any unit that the field takes.")
@@ -134,7 +134,7 @@ class OddsRange(StrictModel):
 Ranges = Annotated[dict[Annotated[str, Field(min_length=1, max_length=200)], OddsRange], Field(max_length=_MAX_RANGES)]
 
 
-class OddsRequest(StrictModel):
+class OddsRequest(InputModel):
     """What is not certain for all offers alike, and how many draws are taken."""
 
     ranges: Ranges = Field(

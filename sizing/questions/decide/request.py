@@ -25,7 +25,7 @@ from sizing.run.request import READ_RATE, WRITE_RATE
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.spelling import AnySpelling
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import SECONDS_PER_YEAR, BytesPerSecond, Fraction, PositiveSeconds, rate_text
 
 MAX_OFFERS = 20
@@ -47,7 +47,7 @@ HOURS_PER_DAY = 24
 """By the clock: what others take repeats from day to day."""
 
 
-class SharedHours(StrictModel):
+class SharedHours(InputModel):
     """What others take from one hour of the day to another."""
 
     from_hour: Annotated[int, Field(ge=0, le=23)] = Field(description="Hour of the day at which it begins, 0 to 23.")
@@ -103,7 +103,7 @@ class PeakLoad(NamedTuple):
         return rate_text(self.bytes_per_second) + (f", from {self.hours.text}" if self.hours else "")
 
 
-class SharedStorage(StrictModel):
+class SharedStorage(InputModel):
     """What dataset reads and other jobs take of the storage while the workload runs."""
 
     write_bytes_per_second: BytesPerSecond | None = Field(
@@ -182,7 +182,7 @@ class GrowthYear(NamedTuple):
     fraction: float
 
 
-class Workload(StrictModel):
+class Workload(InputModel):
     """What runs on the storage, and for which share of the time."""
 
     name: Name = Field(description="What the decision calls it; no two have the same.")
@@ -244,7 +244,7 @@ class Workload(StrictModel):
         return in_year
 
 
-class Growth(StrictModel):
+class Growth(InputModel):
     """Sizes to which the workloads may grow: the offers are compared at each of them too."""
 
     of: AnySpelling[Grows] = Field(
@@ -268,7 +268,7 @@ class Growth(StrictModel):
         return self
 
 
-class DecisionRequest(StrictModel):
+class DecisionRequest(InputModel):
     """Which of some offers is enough, and which costs least with the GPU time that it loses."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_DECISION]})

@@ -18,7 +18,7 @@ from sizing.questions.chunks import ItemRange, cut
 from sizing.questions.sweep.request import Combination
 from sizing.questions.sweep.table import Column
 from sizing.scenario import Scenario
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 
 MAX_VALUES = 1_000_000
 """Max values of one field; MAX_ROWS bounds their product."""
@@ -30,7 +30,7 @@ _INTERVAL = "checkpoint.interval_seconds"
 _RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
 
 
-class Range(StrictModel):
+class Range(InputModel):
     """Values from a first to a last one."""
 
     start: Any = Field(alias="from", description="First value, in any unit that the field takes.")

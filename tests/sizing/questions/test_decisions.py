@@ -13,7 +13,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.questions.decide.offers import PRICE_UNITS
 from sizing.questions.decide.report import DecisionReport, OfferDecision
-from sizing.questions.decide.request import REFERENCE_DECISION
+from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.settings import FREE_BY_DEFAULT
 from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
@@ -657,3 +657,12 @@ def test_the_verdict_says_who_wins_by_how_much_with_which_settings_and_when_anot
     assert re.fullmatch(
         r"parallel file system would come first if .* more, or if a GPU-hour cost less than .*", otherwise
     )
+
+
+def test_true_is_no_amount_of_money_and_one_is_not_true() -> None:
+    price = {"amount": True, "per": "terabyte", "every": "once"}
+    request = DecisionRequest.model_validate(question(offer("flash", FLASH, price)))
+    (refused,) = request.refused_offers
+    assert refused.problems == ["prices.0.amount must be a number, got true: give a number."]
+    with pytest.raises(InvalidInput, match="chooses_interval must be true or false, got 1"):
+        DECIDE.answer(question(offer(), chooses_interval=1))
