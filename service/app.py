@@ -21,6 +21,7 @@ from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
 from service.http.fair_room import room_for_answers, room_for_questions
 from service.http.problems import responses
+from service.http.queries import refuse_unknown_query
 from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.observation import RequestObservation
 from service.middleware.rate_limit import RateLimit
@@ -155,7 +156,7 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
     reader = [Depends(TokenWith("read"))] if settings.require_login else []
     refusals = responses(429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
-        dependencies = [] if router in OTHER_KEYS else reader
+        dependencies = [Depends(refuse_unknown_query), *([] if router in OTHER_KEYS else reader)]
         app.include_router(router, dependencies=dependencies, responses=refusals)
     for router in (health.router, pages.router, login.router):
         app.include_router(router)

@@ -15,6 +15,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from email.message import Message
 from typing import Any
 
 import pydantic_core
@@ -204,10 +205,16 @@ class JsonRequest(Request):
 
     def _require_json_media_type(self) -> None:
         given = self.headers.get("content-type")
-        media_type = (given or "").partition(";")[0].strip().lower()
+        header = Message()
+        header["content-type"] = given or ""
+        media_type, charset = header.get_content_type(), header.get_content_charset("utf-8")
         if media_type != "application/json" and not media_type.endswith("+json"):
             raise UnsupportedMediaType.of(
                 "content-type", "must be application/json", value=given, remedy="set this header"
+            )
+        if charset not in ("utf-8", "utf8"):
+            raise UnsupportedMediaType.of(
+                "content-type", "must have charset utf-8, as JSON has", value=given, remedy="send UTF-8"
             )
 
 

@@ -43,7 +43,7 @@ def weak_etag_of(content: bytes) -> str:
 
 
 def is_among(etag: str, header: str | None) -> bool:
-    """Tell whether the header If-Match or If-None-Match names an ETag, or `*`; weak and strong tags compare equal.
+    """Tell whether the header If-None-Match names an ETag, or `*`; weak and strong tags compare equal.
 
     >>> is_among('"a"', 'W/"b", "a"'), is_among('W/"a"', '"a"'), is_among('"a"', "*"), is_among('"a"', None)
     (True, True, True, False)
@@ -58,7 +58,7 @@ def require_match(etag: str, if_match: str | None) -> None:
         raise NoPrecondition.of(
             "if-match", "is missing", value=None, remedy="send the ETag that GET answers, so that no change is lost"
         )
-    if not is_among(etag, if_match):
+    if if_match.strip() != "*" and etag not in [tag.strip() for tag in if_match.split(",")]:  # weak ones never match
         raise ChangedMeanwhile.of(
             "if-match", "must be the present ETag", value=if_match, remedy="get it again, and then decide"
         )
@@ -105,10 +105,13 @@ class Constant:
         return Response(self.content, headers=headers, media_type=self.media_type)
 
 
+IfNoneMatch = Annotated[
+    str | None, Header(description="ETag of an earlier answer. The answer is 304 when it has not changed.")
+]
+
+
 async def sender(
-    if_none_match: Annotated[
-        str | None, Header(description="ETag of an earlier answer. The answer is 304 when it has not changed.")
-    ] = None,
+    if_none_match: IfNoneMatch = None,
     accept_encoding: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Callable[[Constant], Response]:
     """Return a function that sends constant content as the headers of the request ask for it."""

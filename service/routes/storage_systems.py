@@ -14,7 +14,7 @@ from service.database.names import Description, Name, Slug
 from service.database.storage_systems import SystemChange, SystemOverview
 from service.database.tables import StorageSystemRow
 from service.errors import explained
-from service.http.etags import etag_of, require_match
+from service.http.etags import NOT_MODIFIED, IfNoneMatch, etag_of, is_among, require_match
 from service.http.problems import already_there, responses
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import Limit, page_of
@@ -90,7 +90,7 @@ def create_storage_system(
     row, is_new = storage_systems.save_storage_system(database, new.name, new.description, by=by)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix}/{row.name}"
-    return StorageSystem.model_validate(row)
+    return _send_with_etag(row, response)
 
 
 @router.get("", responses=responses(422, 503), summary="List the storage systems")
@@ -102,10 +102,19 @@ def list_storage_systems(
     return page_of(StorageSystemPage, rows, page.limit, _list_item, lambda row: row.system.name)
 
 
-@router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
-def get_storage_system(name: SystemName, database: OpenDatabase, response: Response) -> StorageSystem:
-    """The storage system of that name, with its ETag."""
-    return _send_with_etag(storage_systems.storage_system(database, name), response)
+@router.get(
+    "/{name}",
+    responses=NOT_MODIFIED | responses(404, 422, 503),
+    response_model=StorageSystem,
+    summary="A storage system",
+)
+def get_storage_system(
+    name: SystemName, database: OpenDatabase, response: Response, if_none_match: IfNoneMatch = None
+) -> StorageSystem | Response:
+    """The storage system of that name, with its ETag; 304 where the client has it."""
+    system = _send_with_etag(storage_systems.storage_system(database, name), response)
+    etag = response.headers["ETag"]
+    return Response(status_code=304, headers={"ETag": etag}) if is_among(etag, if_none_match) else system
 
 
 @router.patch(
