@@ -142,7 +142,10 @@ class FittedPoint(StrictModel):
     num_streams: _Count = Field(description="Ranks that moved data at once.")
     total_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = Field(description="Bytes that all ranks moved together.")
     num_files: _Count = Field(description="Files that all ranks moved together.")
-    seconds: _Positive = Field(description="Median seconds of its repetitions, as measured.")
+    seconds: _Positive = Field(
+        description="Median seconds of its repetitions, as measured; where writes fell to a rate that went on, the "
+        "seconds at that rate."
+    )
     predicted_seconds: _Positive = Field(description="Seconds that the fit predicts.")
     held_out_seconds: _Positive = Field(description="Seconds predicted by a fit that has not seen this configuration.")
 

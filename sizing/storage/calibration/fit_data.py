@@ -81,8 +81,8 @@ class RunMeasurement:
 
     @property
     def seconds(self) -> float:
-        """Median time over the repetitions."""
-        return statistics.median(self.measurement.seconds)
+        """Time at the rate to reckon with: the median over the repetitions, or where writes fell, at what went on."""
+        return self.measurement.total_bytes / self.measurement.headline_bytes_per_second
 
 
 def _shape_text(found: Measurement) -> str:
@@ -169,19 +169,20 @@ class FitData:
 
     @property
     def log_seconds(self) -> Floats:
-        """Logarithm of the median time of each row."""
+        """Logarithm of the time of each row."""
         return np.log([row.seconds for row in self.rows])
 
     @property
     def repetition_noise(self) -> float:
         """Standard error of a row's median, from the spread of its repetitions: the median over the rows.
 
-        1.253 is the ratio for medians of normal samples; rows of fewer than three repetitions say nothing.
+        1.253 is the ratio for medians of normal samples. Rows of fewer than three repetitions say nothing, and neither
+        do those whose rate fell on the way.
         """
         errors = [
             1.253 * float(np.std(np.log(row.measurement.seconds), ddof=1)) / len(row.measurement.seconds) ** 0.5
             for row in self.rows
-            if len(row.measurement.seconds) >= 3
+            if len(row.measurement.seconds) >= 3 and row.measurement.fall is None
         ]
         return statistics.median(errors) if errors else 0.0
 
