@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import get_args
@@ -115,8 +116,10 @@ def calibrate(
 
     Args: `engine`, where the runs have several, another than that with the max of configurations; `num_draws` of the
     bootstrap.
-    Raises InvalidInput where too few configurations are left to fit, or where runs contradict each other.
+    Raises InvalidInput where too few configurations are left to fit, where runs contradict each other, or where two
+    that differ have one id.
     """
+    given, results = Counter(result.run_id for result in results), select_distinct(results)
     writes = select_fit_data(results, "write", engine=engine)
     reads = select_fit_data(results, "read", engine=writes.engine if writes.rows else engine)
     both = (writes, reads)
@@ -132,6 +135,7 @@ def calibrate(
     worse = max(inside, beyond, key=lambda use: _ORDER.index(use.grade))
     mixed = mixed_load(results, engine=used[0].engine)
     warnings = chain(
+        (f"run {run_id} was given {count} times and counts once" for run_id, count in given.items() if count > 1),
         doubts,
         [mixed_sentence(mixed)] if mixed else [],
         *map(_data_warnings, both),
@@ -152,6 +156,23 @@ def calibrate(
         mixed_load=mixed,
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def select_distinct(results: Sequence[BenchmarkResult]) -> list[BenchmarkResult]:
+    """Each run once, however many copies of its document there are: a copy is no evidence.
+
+    Raises InvalidInput where two documents of one id differ.
+    """
+    by_id: dict[str, BenchmarkResult] = {}
+    for result in results:
+        if by_id.setdefault(result.run_id, result) != result:
+            raise InvalidInput.of(
+                "run_id",
+                "must differ between result documents that say different things",
+                value=result.run_id,
+                remedy="remove the document that was changed, or give each run its own id",
+            )
+    return list(by_id.values())
 
 
 def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:

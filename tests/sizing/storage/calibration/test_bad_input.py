@@ -50,6 +50,18 @@ def test_runs_of_one_configuration_stay_one_configuration() -> None:
         calibrate(runs)
 
 
+def test_copies_of_one_run_count_once_and_are_named() -> None:
+    """A copy in the folder would narrow every interval, and tell nothing."""
+    once, thrice = calibrate([result()], num_draws=50), calibrate([result()] * 3, num_draws=50)
+    assert thrice.warnings == ("run 20261121T120000Z-abc was given 3 times and counts once", *once.warnings)
+    assert thrice.model_copy(update={"warnings": once.warnings}) == once
+
+
+def test_documents_of_one_id_that_differ_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"run_id must differ between .*'20261121T120000Z-abc'.*was changed"):
+        calibrate([result(), result(seed=1)])
+
+
 def test_no_result_at_all_is_refused() -> None:
     with pytest.raises(InvalidInput, match="found none"):
         calibrate([])
