@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ _STRIPES = (
     ("pool", "storage pool"),
     ("layout", "file layout"),
 )
+
+_STORE = re.compile(r"(?:[A-Za-z]\w*\+\w+://[^/,]+/|[A-Za-z]\w*://)[^/,]+")
+"""A bucket with its scheme, and with its host where the scheme names a protocol: s3://bucket, s3+https://host/bucket."""
 
 _OWN_VERSION = "version of checkpoint-sizing"
 
@@ -172,6 +176,7 @@ def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:
     nodes = [_object(node) for node in _object(environment.get("nodes")).values()]
     for name in ("kernel", "cpu_model"):
         found |= _join_values(name.replace("_", " "), [node.get(name) for node in nodes])
+    found |= _join_values("object store", _STORE.findall(str(environment.get("target"))))
     mounts = [_object(node.get("mount")) for node in nodes]
     for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options"), *_STRIPES):
         found |= _join_values(label, [mount.get(name) for mount in mounts])

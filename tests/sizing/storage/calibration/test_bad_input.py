@@ -16,6 +16,7 @@ from sizing.storage.measurement import BenchmarkResult, median_bytes_per_second
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
 
 ENVIRONMENT = {
+    "target": "s3://bucket-a/one",
     "versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.13.0"},
     "nodes": {"n1": {"kernel": "6.1", "mount": {"type": "lustre", "options": "rw", "device": "fs1"}}},
 }
@@ -164,6 +165,9 @@ def test_other_engines_and_settings_are_left_out_and_named() -> None:
         ({"versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.8.0"}}, "version of torch is 2.13.0"),
         ({"nodes": {"n1": {"kernel": "6.9"}}}, "kernel is 6.1"),
         ({"nodes": {"n1": {"mount": {"type": "lustre", "options": "rw,flock"}}}}, "mount options is rw"),
+        ({"target": "gs://bucket-b/one"}, "object store is s3://bucket-a (run 20261121T120000Z-abc), gs://bucket-b (run"),
+        ({"target": "s3://bucket-a/one,s3://bucket-b/one"}, "s3://bucket-a and s3://bucket-b (run run-2)"),
+        ({"target": "s3+https://host:9000/bucket/one"}, "s3+https://host:9000/bucket (run run-2)"),
         ({"versions": {"checkpoint-sizing": "0.0.1"}}, "stale runs: measured by version 0.0.1"),
     ],
 )
@@ -176,6 +180,16 @@ def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any]
     assert any(doubt in warning for warning in found.warnings), found.warnings
     assert found.inside is not None
     assert found.inside.grade == "B"
+
+
+def test_places_within_one_bucket_are_one_store() -> None:
+    runs = [
+        result(seed=seed, run_id=f"run-{seed}", operations=["write"]).model_copy(
+            update={"environment": {"target": f"s3://bucket/{seed}"}}
+        )
+        for seed in range(2)
+    ]
+    assert not any("mixed runs" in warning for warning in calibrate(runs, num_draws=50).warnings)
 
 
 def test_runs_months_apart_are_stale() -> None:
