@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 
 from sizing.errors import InvalidInput
-from sizing.storage.calibration.agreement import find_doubts
+from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
     Calibration,
@@ -138,6 +138,7 @@ def calibrate(
         (f"run {run_id} was given {count} times and counts once" for run_id, count in given.items() if count > 1),
         doubts,
         [mixed_sentence(mixed)] if mixed else [],
+        *map(find_odd_run, both),
         *map(_data_warnings, both),
         *map(_fit_warnings, fits.values()),
         *map(_run_warnings, fitted_results),

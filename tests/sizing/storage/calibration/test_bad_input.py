@@ -165,7 +165,10 @@ def test_other_engines_and_settings_are_left_out_and_named() -> None:
         ({"versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.8.0"}}, "version of torch is 2.13.0"),
         ({"nodes": {"n1": {"kernel": "6.9"}}}, "kernel is 6.1"),
         ({"nodes": {"n1": {"mount": {"type": "lustre", "options": "rw,flock"}}}}, "mount options is rw"),
-        ({"target": "gs://bucket-b/one"}, "object store is s3://bucket-a (run 20261121T120000Z-abc), gs://bucket-b (run"),
+        (
+            {"target": "gs://bucket-b/one"},
+            "object store is s3://bucket-a (run 20261121T120000Z-abc), gs://bucket-b (run",
+        ),
         ({"target": "s3://bucket-a/one,s3://bucket-b/one"}, "s3://bucket-a and s3://bucket-b (run run-2)"),
         ({"target": "s3+https://host:9000/bucket/one"}, "s3+https://host:9000/bucket (run run-2)"),
         ({"versions": {"checkpoint-sizing": "0.0.1"}}, "stale runs: measured by version 0.0.1"),
