@@ -43,6 +43,8 @@ from sizing.storage.calibration.uncertainty import (
     max_contentions,
     predict_frontiers,
     predict_held_out,
+    run_effects,
+    student_quantile,
 )
 from sizing.storage.rates import Direction, Rates, document_name
 from sizing.storage.terms import Demand, total_seconds
@@ -80,7 +82,9 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
     selection = select_terms(design, measured, repetition_noise=data.repetition_noise)
     rates = profile_rates(design, selection) | _choose_rates(shape, demand, selection)
     predicted = np.log(total_seconds(Rates(**rates), [demand]))
-    draws = bootstrap(design, measured, selection, num_draws=num_draws, seed=seed)
+    runs = [row.run_id for row in data.rows]
+    draws = bootstrap(design, measured, selection, num_draws=num_draws, seed=seed, runs=runs)
+    effects = run_effects(measured - predicted, runs)[1]
     held_out = predict_held_out(design, measured, selection, groups)
     errors = np.abs(np.expm1(held_out - measured))
     misses = _misses(data, measured - predicted, selection)
@@ -94,6 +98,8 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
         covered=Covered.of(demand),
         num_configurations=data.num_configurations,
         noise_fraction=selection.noise,
+        run_error_fraction=student_quantile(len(effects) - 1)
+        * float((effects @ effects / max(len(effects) - 1, 1)) ** 0.5),
         held_out_error_fraction=float(np.median(errors)),
         worst_held_out_error_fraction=float(errors.max()),
         frontiers=tuple(_frontier(found, direction, groups, measured, believed) for found in frontiers),
