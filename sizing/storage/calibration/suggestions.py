@@ -70,7 +70,12 @@ def _where_wrong(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion
 
 
 def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
-    """Runs in which a limit would bind that these could not tell; one that did bind may only need a second size."""
+    """Runs in which a limit would bind that these could not tell; one that did bind may only need a second size.
+
+    None where a straggler decided the times: more nodes would wait for it too.
+    """
+    if fit.stragglers:
+        return
     covered, size = fit.covered, round(fit.covered.bytes_per_stream[1])
     nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
     for limit in fit.limits:
