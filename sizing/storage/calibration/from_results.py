@@ -125,11 +125,12 @@ def calibrate(
     both = (writes, reads)
     used = [data for data in both if data.num_configurations >= MIN_CONFIGURATIONS]
     if not used:
-        raise _too_few(both)
+        is_corrupt = not all(each.verified for result in results for each in result.measurements)
+        raise _too_few(both, is_corrupt=is_corrupt)
     fits = {data.direction: fit_direction(data, num_draws=num_draws, seed=seed) for data in used}
     run_ids = tuple(dict.fromkeys(row.run_id for data in used for row in data.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
-    doubts = (*find_doubts(fitted_results), *chain.from_iterable(map(_one_size, fits.values())))
+    doubts = (*find_doubts(fitted_results), *_one_size(fits))
     profile = _profile(fits.values())
     inside, beyond = grade_uses(fits, profile, doubts=doubts)
     worse = max(inside, beyond, key=lambda use: _ORDER.index(use.grade))
@@ -185,22 +186,30 @@ def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
     return StorageProfile.model_validate(fields)
 
 
-def _too_few(both: Sequence[FitData]) -> InvalidInput:
+def _too_few(both: Sequence[FitData], *, is_corrupt: bool) -> InvalidInput:
     configurations = {row.configuration for data in both for row in data.rows}
     reasons = "; ".join(note for data in both for note in data.left_out)
     found = ", ".join(sorted(map(configuration_text, configurations))) or "none"
     rule = f"must have at least {MIN_CONFIGURATIONS} configurations of the same operation and settings, found {found}"
-    remedy = further_runs([row for data in both for row in data.rows])
+    remedy = (
+        "do not use this storage until ckpt-bench verify passes, and measure again then"
+        if is_corrupt
+        else further_runs([row for data in both for row in data.rows])
+    )
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=remedy)
 
 
-def _one_size(fit: DirectionFit) -> Iterator[str]:
+def _one_size(fits: Mapping[Direction, DirectionFit]) -> Iterator[str]:
     """Without a second size the rates may hold the times that do not grow with bytes."""
-    low, high = fit.covered.bytes_per_stream
-    if high < MIN_RATIO_OF_SIZES * low:
+    of_size: dict[str, list[str]] = {}
+    for direction, fit in fits.items():
+        low, high = fit.covered.bytes_per_stream
+        if high < MIN_RATIO_OF_SIZES * low:
+            of_size.setdefault(decimal_bytes_text(high), []).append(f"{OPERATIONS[direction]}s")
+    for size, operations in of_size.items():
         yield (
-            f"One size: all runs moved about {decimal_bytes_text(high)} per rank, so times that do not grow with bytes "
-            "cannot be separated from the rates. Measure a second size"
+            f"One size: all {' and '.join(operations)} moved about {size} per rank, so times that do not grow with "
+            "bytes cannot be separated from the rates. Measure a second size"
         )
 
 

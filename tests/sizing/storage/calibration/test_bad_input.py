@@ -98,6 +98,21 @@ def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
     assert mixed.run_ids == ("20261121T120000Z-abc",)
 
 
+def test_where_verification_failed_the_remedy_is_to_verify_and_not_to_measure_more() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"failed verification.*do not use this storage until ckpt-bench verify passes"
+    ):
+        calibrate([result(verified=False)])
+
+
+def test_one_size_is_said_once_of_writes_and_restores_together() -> None:
+    found = calibrate([result([cell for cell in FULL_SCAN if cell[2] == GB])], num_draws=50)
+    said = [reason for reason in found.grade_reasons if reason.startswith("One size")]
+    assert [reason.partition(",")[0] for reason in said] == [
+        "One size: all writes and restores moved about 1.000 GB per rank"
+    ]
+
+
 def test_what_the_client_limited_is_fitted_and_named() -> None:
     found = calibrate([result(operations=["write"], limited_by="client")], num_draws=50)
     assert any("were limited by the client" in warning for warning in found.warnings)
