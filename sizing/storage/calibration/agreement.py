@@ -22,7 +22,6 @@ from sizing.storage.calibration.fit_data import (
     dates_of,
     select_unchecked,
 )
-from sizing.storage.calibration.term_selection import MIN_NOISE_FRACTION
 from sizing.storage.measurement import BenchmarkResult
 from sizing.units import percent_text
 from sizing.version import __version__
@@ -38,6 +37,8 @@ MAX_DAYS_APART = 30
 
 _MIN_SHARED = 3
 """Configurations that two runs must share to be held against each other."""
+_MIN_DIFFERENCE = 0.02
+"""Smallest difference between runs that is named, of log seconds: no decision depends on a smaller one."""
 _NOTABLE_DEVIATIONS = 2.0
 """Standard deviations of the difference of two times, from which on the median of several is no chance."""
 
@@ -175,7 +176,7 @@ def find_odd_run(data: FitData) -> Iterator[str]:
         for run_id, own in medians.items():
             if others := [each for other, each in medians.items() if other != run_id]:
                 differences.setdefault(run_id, []).append(math.log(own / statistics.median(others)))
-    noise = max(MIN_NOISE_FRACTION, _NOTABLE_DEVIATIONS * math.sqrt(2) * data.repetition_noise)
+    noise = max(_MIN_DIFFERENCE, _NOTABLE_DEVIATIONS * math.sqrt(2) * data.repetition_noise)
     found = {
         run_id: statistics.median(logs)
         for run_id, logs in differences.items()
