@@ -171,9 +171,9 @@ class DirectionFit(StrictModel):
     )
     run_error_fraction: _NotNegative = Field(
         0.0,
-        description="How far a run on another day may be off, at 95 % to either side: Student's t times the standard "
-        "deviation between runs, as a fraction of the time. 0 with fewer than three runs, and where they do not differ "
-        "beyond chance.",
+        description="How far a run on another day may be off, at 95 % to either side, as a fraction of the time. It is "
+        "Student's t times the standard deviation between runs; 0 with fewer than three runs, and where they do not "
+        "differ beyond chance.",
     )
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."

@@ -110,7 +110,7 @@ def slowed(factor: float) -> StorageProfile:
         file_system_bytes_per_second=(write.file_system_bytes_per_second or 0.0) / factor,
         node_bytes_per_second=(write.node_bytes_per_second or 0.0) / factor,
         writer_bytes_per_second=(write.writer_bytes_per_second or 0.0) / factor,
-        fixed_seconds=write.fixed_seconds * factor,
+        fixed_seconds=(write.fixed_seconds or 0.0) * factor,
     )
 
 
