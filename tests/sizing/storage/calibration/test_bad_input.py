@@ -137,22 +137,42 @@ def test_of_several_numbers_of_threads_the_fastest_counts() -> None:
     assert any("another number of threads and were slower" in warning for warning in found.warnings)
 
 
-def test_writes_that_fell_count_with_the_rate_that_went_on_and_not_with_their_median() -> None:
+def fill_cache(found: dict[str, Any], *, after_bytes: int) -> None:
     """Of five repetitions three find room in a cache: the median is the cache's, a fifth of it what goes on."""
+    fast = found["bytes_per_second"]
+    fall = {"after_bytes": after_bytes, "before_bytes_per_second": fast, "after_bytes_per_second": fast / 5}
+    found["rank_seconds"][3:] = [[5 * s for s in row] for row in found["rank_seconds"][3:]]
+    found["seconds"] = found["first_done_seconds"] = [max(row) for row in found["rank_seconds"]]
+    found["bytes_per_second"] = median_bytes_per_second(found["total_bytes"], found["seconds"])
+    found |= {"sustained_bytes_per_second": fast / 5, "rate_changes": [fall], "is_steady": True}
+
+
+def test_writes_that_fell_count_with_the_rate_that_went_on_and_not_with_their_median() -> None:
     document = result(operations=["write"], noise=0.02, outliers=0).model_dump()
     for found in document["measurements"]:
-        fast = found["bytes_per_second"]
-        fall = {"after_bytes": 1, "before_bytes_per_second": fast, "after_bytes_per_second": fast / 5}
-        found["rank_seconds"][3:] = [[5 * s for s in row] for row in found["rank_seconds"][3:]]
-        found["seconds"] = found["first_done_seconds"] = [max(row) for row in found["rank_seconds"]]
-        found["bytes_per_second"] = median_bytes_per_second(found["total_bytes"], found["seconds"])
-        found |= {"sustained_bytes_per_second": fast / 5, "rate_changes": [fall], "is_steady": True}
+        fill_cache(found, after_bytes=1)
     calibration = calibrate([BenchmarkResult.model_validate(document)], num_draws=50)
     for field in ("file_system_bytes_per_second", "node_bytes_per_second", "writer_bytes_per_second"):
         assert getattr(calibration.profile.write, field) == pytest.approx(getattr(TRUTH.write, field) / 5, rel=0.05)
     assert calibration.write is not None
     assert calibration.write.noise_fraction < 0.05, "no noise of the cache's and the storage's repetitions together"
     assert any("40 write measurement(s) fell to a lower rate" in warning for warning in calibration.warnings)
+
+
+def test_writes_that_fitted_into_the_cache_that_others_filled_say_nothing_of_the_storage() -> None:
+    """A cache of 100 GB: with the warm-up six repetitions fill it from 17 GB on."""
+    document = result(operations=["write"], noise=0.02, outliers=0).model_dump()
+    full = [found for found in document["measurements"] if 6 * found["total_bytes"] >= 100 * GB]
+    for found in full:
+        fill_cache(found, after_bytes=100 * GB)
+    calibration = calibrate([BenchmarkResult.model_validate(document)], num_draws=50)
+    assert calibration.write is not None
+    assert calibration.write.num_configurations == len(full) < 40
+    assert calibration.profile.write.node_bytes_per_second == pytest.approx(8e9 / 5, rel=0.05)
+    assert (
+        f"left out: {40 - len(full)} write measurement(s) moved less in all repetitions than the 100.0 GB after which "
+        "others fell"
+    ) in calibration.warnings
 
 
 def test_cold_reads_are_fitted_together_however_the_page_cache_was_kept_out() -> None:
