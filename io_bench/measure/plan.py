@@ -367,12 +367,13 @@ _MARGIN = 1.2
 def enough_bytes(tried_bytes: int, seconds: float) -> Iterator[int]:
     """Offer sizes with which an operation takes five seconds or less, where `tried_bytes` took `seconds`.
 
-    Whole multiples of what was tried, down to it: the first that fits is taken.
+    Multiples of what was tried by powers of two, down to it: the first that fits is taken. In steps so coarse, noise
+    seldom gives the same storage another size on another night, with which no earlier run would be compared.
 
-    >>> list(enough_bytes(256, 0.5)), list(enough_bytes(256, 6.0))
-    ([3072, 1536, 768, 256], [256])
+    >>> list(enough_bytes(256, 0.5)), list(enough_bytes(256, 0.55)), list(enough_bytes(256, 6.0))
+    ([4096, 2048, 1024, 512, 256], [4096, 2048, 1024, 512, 256], [256])
     """
-    times = max(1, math.ceil(_MARGIN * SHORT_SECONDS / seconds)) if seconds < SHORT_SECONDS else 1
+    times = 2 ** max(0, math.ceil(math.log2(_MARGIN * SHORT_SECONDS / seconds))) if seconds < SHORT_SECONDS else 1
     while times > 1:
         yield times * tried_bytes
         times //= 2

@@ -10,7 +10,8 @@ The rule, on the components of the name (split at "." and "/"); the first line t
   under Megatron's `optimizer.state.param`, as the fully reshardable optimizer names it;
 - other: it stands in an optimizer (`optimizer`, `optim`, `param_groups`, ...), or its dtype holds no weights;
 - weights: it stands in a model (`model`, `module`, `state_dict`, ...), or its name ends in weight or bias, or
-  its container is one module's state: tensors by name and nothing else, some ending in weight or bias;
+  its container is one module's state: tensors by name and nothing else, some ending in weight or bias, or a
+  safetensors file whose name says that it holds a model;
 - other: nothing of this holds.
 
 Nothing is inferred from sizes, with one exception: the causal mask of GPT-2 files (`attn.bias` of shape
@@ -100,6 +101,8 @@ EMA = frozenset(
 
 _MODEL = re.compile(r"(model|module|state_dict|model_state_dict|model_state|params)\d*")
 _WEIGHT = re.compile(r"(.*_)?(weight|bias)\d*")
+_MODEL_FILE = re.compile(r"(.*_)?model([.-].*)?\.safetensors(\.index\.json)?")
+"""Files that libraries write weights alone to: model.safetensors, adapter_model.safetensors, their shards and index."""
 _RANDOM_STATE = re.compile(r"(.*_)?rng(_.*)?")
 _CAUSAL_MASK = re.compile(r"(.*\.)?attn\.bias")
 
@@ -112,7 +115,9 @@ def parts_of(container: Container) -> list[Part]:
     names = [tensor.name for tensor in container.tensors]
     optimizer_branches = {_branch(name) for name in names if _components(name)[-1] == "exp_avg"}
     words = [_components(name) for name in names]
-    has_weights = any(_WEIGHT.fullmatch(each[-1]) for each in words)
+    has_weights = any(_WEIGHT.fullmatch(each[-1]) for each in words) or (
+        container.format == "safetensors" and all(_MODEL_FILE.fullmatch(path.name) for path in container.paths)
+    )
     is_module = container.is_state_dict and has_weights and not any(OPTIMIZER & set(each) for each in words)
     return [
         _decide_part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +13,9 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from sizing.storage.calibration.fit_data import (
+    OPERATIONS,
+    Configuration,
+    FitData,
     RunMeasurement,
     contradiction_text,
     contradictions,
@@ -17,6 +23,7 @@ from sizing.storage.calibration.fit_data import (
     select_unchecked,
 )
 from sizing.storage.measurement import BenchmarkResult
+from sizing.units import percent_text
 from sizing.version import __version__
 
 FOREIGN_FRACTION = 0.5
@@ -28,12 +35,22 @@ _Pairs = list[tuple[RunMeasurement, RunMeasurement]]
 MAX_DAYS_APART = 30
 """A choice: storage that others use fills, and is updated, within a month."""
 
+_MIN_SHARED = 3
+"""Configurations that two runs must share to be held against each other."""
+_MIN_DIFFERENCE = 0.02
+"""Smallest difference between runs that is named, of log seconds: no decision depends on a smaller one."""
+_NOTABLE_DEVIATIONS = 2.0
+"""Standard deviations of the difference of two times, from which on the median of several is no chance."""
+
 _STRIPES = (
     ("stripe_count", "stripe count"),
     ("stripe_size", "stripe size"),
     ("pool", "storage pool"),
     ("layout", "file layout"),
 )
+
+_STORE = re.compile(r"(?:[A-Za-z]\w*\+\w+://[^/,]+/|[A-Za-z]\w*://)[^/,]+")
+"""A bucket with its scheme, and with its host where the scheme names a protocol: s3://bucket, s3+https://host/bucket."""
 
 _OWN_VERSION = "version of checkpoint-sizing"
 
@@ -144,6 +161,37 @@ def _without(rows: Iterable[RunMeasurement], results: Sequence[BenchmarkResult])
     ]
 
 
+def find_odd_run(data: FitData) -> Iterator[str]:
+    """A sentence on the run that is slower than the others, or faster, in every configuration that both measured.
+
+    At most one: where one run is odd, the others are so against it. Of two, the slower one. The median difference is
+    at least twice what the noise of repetitions leaves between two times.
+    """
+    seconds: dict[Configuration, dict[str, list[float]]] = {}
+    for row in data.rows:
+        seconds.setdefault(row.configuration, {}).setdefault(row.run_id, []).append(row.seconds)
+    differences: dict[str, list[float]] = {}
+    for of_runs in seconds.values():
+        medians = {run_id: statistics.median(times) for run_id, times in of_runs.items()}
+        for run_id, own in medians.items():
+            if others := [each for other, each in medians.items() if other != run_id]:
+                differences.setdefault(run_id, []).append(math.log(own / statistics.median(others)))
+    noise = max(_MIN_DIFFERENCE, _NOTABLE_DEVIATIONS * math.sqrt(2) * data.repetition_noise)
+    found = {
+        run_id: statistics.median(logs)
+        for run_id, logs in differences.items()
+        if len(logs) >= _MIN_SHARED and len({each > 0 for each in logs}) == 1 and abs(statistics.median(logs)) > noise
+    }
+    if found:
+        odd = max(found, key=lambda run_id: (round(abs(found[run_id]), 9), found[run_id]))
+        way, fraction = ("longer", math.expm1(found[odd])) if found[odd] > 0 else ("less", -math.expm1(found[odd]))
+        yield (
+            f"run {odd} took {percent_text(fraction)} {way} than the others in all {len(differences[odd])} "
+            f"{OPERATIONS[data.direction]} configurations that both measured: others used the storage meanwhile, or it "
+            "was in another state"
+        )
+
+
 def find_doubts(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     """What differs between runs that are fitted together, and runs of another version of this project."""
     conditions = [(result.run_id, _conditions(result.environment)) for result in results]
@@ -172,6 +220,7 @@ def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:
     nodes = [_object(node) for node in _object(environment.get("nodes")).values()]
     for name in ("kernel", "cpu_model"):
         found |= _join_values(name.replace("_", " "), [node.get(name) for node in nodes])
+    found |= _join_values("object store", _STORE.findall(str(environment.get("target"))))
     mounts = [_object(node.get("mount")) for node in nodes]
     for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options"), *_STRIPES):
         found |= _join_values(label, [mount.get(name) for mount in mounts])

@@ -142,7 +142,10 @@ class FittedPoint(StrictModel):
     num_streams: _Count = Field(description="Ranks that moved data at once.")
     total_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = Field(description="Bytes that all ranks moved together.")
     num_files: _Count = Field(description="Files that all ranks moved together.")
-    seconds: _Positive = Field(description="Median seconds of its repetitions, as measured.")
+    seconds: _Positive = Field(
+        description="Median seconds of its repetitions, as measured; where writes fell to a rate that went on, the "
+        "seconds at that rate."
+    )
     predicted_seconds: _Positive = Field(description="Seconds that the fit predicts.")
     held_out_seconds: _Positive = Field(description="Seconds predicted by a fit that has not seen this configuration.")
 
@@ -165,6 +168,12 @@ class DirectionFit(StrictModel):
     )
     held_out_error_fraction: _NotNegative = Field(
         description="Median error for configurations that the fit has not seen, as a fraction of the measured time."
+    )
+    run_error_fraction: _NotNegative = Field(
+        0.0,
+        description="How far a run on another day may be off, at 95 % to either side, as a fraction of the time. It is "
+        "Student's t times the standard deviation between runs; 0 with fewer than three runs, and where they do not "
+        "differ beyond chance.",
     )
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."

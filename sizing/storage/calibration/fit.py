@@ -43,6 +43,8 @@ from sizing.storage.calibration.uncertainty import (
     max_contentions,
     predict_frontiers,
     predict_held_out,
+    run_effects,
+    student_quantile,
 )
 from sizing.storage.rates import Direction, Rates, document_name
 from sizing.storage.terms import Demand, total_seconds
@@ -64,6 +66,7 @@ _DIGITS = 5
 
 _UNCHECKED = "as many limits as configurations, so no configuration checks it"
 _ONLY_LARGEST = "only the largest runs show"
+_LATE = "where it binds, the others waited for a straggler, without which the storage may give more"
 _IN_RATES = "so it cannot be separated from the"
 
 
@@ -80,7 +83,9 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
     selection = select_terms(design, measured, repetition_noise=data.repetition_noise)
     rates = profile_rates(design, selection) | _choose_rates(shape, demand, selection)
     predicted = np.log(total_seconds(Rates(**rates), [demand]))
-    draws = bootstrap(design, measured, selection, num_draws=num_draws, seed=seed)
+    runs = [row.run_id for row in data.rows]
+    draws = bootstrap(design, measured, selection, num_draws=num_draws, seed=seed, runs=runs)
+    effects = run_effects(measured - predicted, runs)[1]
     held_out = predict_held_out(design, measured, selection, groups)
     errors = np.abs(np.expm1(held_out - measured))
     misses = _misses(data, measured - predicted, selection)
@@ -88,12 +93,16 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
     believed[[miss.row for miss in misses]] = measured[[miss.row for miss in misses]]
     frontiers = list(predict_frontiers(design, measured, selection, demand, groups))
     only_largest = np.logical_or.reduce([found.unseen for found in frontiers] or [np.zeros(len(ALL_TERMS), dtype=bool)])
-    fit = LimitFit(design, measured, selection, draws, direction, groups, rates, only_largest)
+    stragglers = list(find_stragglers(data.rows))
+    is_late = np.isin(np.arange(len(data.rows)), [row for found in stragglers for row in found.rows])
+    fit = LimitFit(design, measured, selection, draws, direction, groups, rates, only_largest, is_late)
     return DirectionFit(
         limits=tuple(estimate_limits(fit)),
         covered=Covered.of(demand),
         num_configurations=data.num_configurations,
         noise_fraction=selection.noise,
+        run_error_fraction=student_quantile(len(effects) - 1)
+        * float((effects @ effects / max(len(effects) - 1, 1)) ** 0.5),
         held_out_error_fraction=float(np.median(errors)),
         worst_held_out_error_fraction=float(errors.max()),
         frontiers=tuple(_frontier(found, direction, groups, measured, believed) for found in frontiers),
@@ -114,7 +123,7 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
             for name, values in fitted_rates(draws).items()
         },
         rivals=tuple(_document(rival, direction) for rival in selection.rivals),
-        stragglers=tuple(find_stragglers(data.rows)),
+        stragglers=tuple(found.sentence for found in stragglers),
         points=tuple(
             FittedPoint(
                 run_id=row.run_id,
@@ -227,7 +236,8 @@ class LimitFit:
     """What the verdict on each limit is read off.
 
     `draws` has the parameters of each bootstrap draw, `groups` the configuration of each measurement, `rates` what
-    the profile computes with, by the fields of `Rates`, and `only_largest` the terms that a frontier alone shows.
+    the profile computes with, by the fields of `Rates`, `only_largest` the terms that a frontier alone shows, and
+    `is_late` the measurements that waited for a straggler.
     """
 
     design: Design
@@ -238,6 +248,7 @@ class LimitFit:
     groups: Sequence[object]
     rates: Mapping[str, float]
     only_largest: Mask
+    is_late: Mask
 
     @property
     def is_checked(self) -> bool:
@@ -274,6 +285,10 @@ class LimitFit:
         most = MAX_OVER_SEEN if is_plain else MAX_RATE_OVER_SEEN * (1 - _MIN_SHARE_OF_A_TIME)
         return self.value(column) > most * min_rate(self.design, self.measured, column)
 
+    def waits_for_stragglers(self, column: int) -> bool:
+        """Whether a straggler decided a time in which the limit binds: the storage may give more."""
+        return bool((self.is_late & (largest_shared(self.design, self.selection.parameters)[1] == column)).any())
+
     def contentions(self, column: int) -> list[int]:
         """The kept columns that add to the time of a resource."""
         owners = self.design.added_to or range(self.design.num_terms)
@@ -305,6 +320,8 @@ def _rate(fit: LimitFit, column: int, *, num_binding: int) -> LimitEstimate:
         doubt = f"these runs cannot separate it from {exchanged}"
     elif not fit.is_kept(column):
         doubt = "never reached: no run was limited by it"
+    elif fit.waits_for_stragglers(column):
+        doubt = _LATE
     elif fit.is_beyond_what_was_seen(column):
         doubt = "no run came near the rate that fits best"
     elif fit.only_largest[fit.contentions(column)].any():
@@ -334,9 +351,11 @@ def _time(fit: LimitFit, column: int) -> LimitEstimate:
     term, twins = ALL_TERMS[column], fit.selection.twins
     low, high = fit.interval(column) if fit.is_kept(column) else (0.0, 0.0)
     is_narrow = high < MAX_RATIO_OF_A_TIME * low
-    is_seen = fit.is_checked and is_narrow
+    is_seen = fit.is_checked and is_narrow and not fit.is_late.any()
     if is_seen:
         reason = "adds to the time of every configuration"
+    elif is_narrow and fit.is_late.any():
+        reason = "a straggler decided some of the times, which it adds to"
     elif is_narrow:
         reason = _UNCHECKED
     elif fit.selection.fixed_in_rates and term.resource == "fixed":
@@ -366,6 +385,8 @@ def _contention(fit: LimitFit, column: int) -> LimitEstimate:
     other = f". These runs cannot separate it from {exchanged}" if exchanged else ""
     if fit.is_beyond_what_was_seen(FILE_SYSTEM):
         is_seen, other = False, f"{other}. No run shows the file system without it"
+    elif fit.waits_for_stragglers(FILE_SYSTEM):
+        is_seen, other = False, f"{other}. {_LATE.capitalize()}"
     elif fit.only_largest[column]:
         is_seen, other = False, f"{other}. {_ONLY_LARGEST.capitalize()} it"
     return LimitEstimate(

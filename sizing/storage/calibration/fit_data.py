@@ -80,9 +80,14 @@ class RunMeasurement:
         return self.measurement.num_files or self.measurement.num_ranks
 
     @property
+    def moved_bytes(self) -> int:
+        """Bytes of all repetitions, the warm-up among them."""
+        return self.measurement.total_bytes * (len(self.measurement.seconds) + 1)
+
+    @property
     def seconds(self) -> float:
-        """Median time over the repetitions."""
-        return statistics.median(self.measurement.seconds)
+        """Time at the rate to reckon with: the median over the repetitions, or where writes fell, at what went on."""
+        return self.measurement.total_bytes / self.measurement.headline_bytes_per_second
 
 
 def _shape_text(found: Measurement) -> str:
@@ -169,19 +174,20 @@ class FitData:
 
     @property
     def log_seconds(self) -> Floats:
-        """Logarithm of the median time of each row."""
+        """Logarithm of the time of each row."""
         return np.log([row.seconds for row in self.rows])
 
     @property
     def repetition_noise(self) -> float:
         """Standard error of a row's median, from the spread of its repetitions: the median over the rows.
 
-        1.253 is the ratio for medians of normal samples; rows of fewer than three repetitions say nothing.
+        1.253 is the ratio for medians of normal samples. Rows of fewer than three repetitions say nothing, and neither
+        do those whose rate fell on the way.
         """
         errors = [
             1.253 * float(np.std(np.log(row.measurement.seconds), ddof=1)) / len(row.measurement.seconds) ** 0.5
             for row in self.rows
-            if len(row.measurement.seconds) >= 3
+            if len(row.measurement.seconds) >= 3 and row.measurement.fall is None
         ]
         return statistics.median(errors) if errors else 0.0
 
@@ -228,9 +234,14 @@ def select_unchecked(results: Sequence[BenchmarkResult], direction: Direction, *
     alike = by_setting.pop(setting) if setting is not None else []
     for other, rows_of_other in by_setting.items():
         left_out[f"have other settings ({setting_text(other)})"] += len(rows_of_other)
-    chosen = list(_with_fastest_threads(alike))
-    if len(chosen) < len(alike):
-        left_out["used another number of threads and were slower"] += len(alike) - len(chosen)
+    fastest = list(_with_fastest_threads(alike))
+    if len(fastest) < len(alike):
+        left_out["used another number of threads and were slower"] += len(alike) - len(fastest)
+    cache_bytes = min((fall.after_bytes for row in fastest if (fall := row.measurement.fall) is not None), default=0)
+    chosen = [row for row in fastest if row.measurement.fall is not None or row.moved_bytes >= cache_bytes]
+    if len(chosen) < len(fastest):
+        reason = f"moved less in all repetitions than the {decimal_bytes_text(cache_bytes)} after which others fell"
+        left_out[reason] += len(fastest) - len(chosen)
     reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
     return FitData(direction, tuple(chosen), tuple(reasons))
 

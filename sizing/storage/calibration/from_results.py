@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import get_args
@@ -10,7 +11,7 @@ from typing import get_args
 import numpy as np
 
 from sizing.errors import InvalidInput
-from sizing.storage.calibration.agreement import find_doubts
+from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
     Calibration,
@@ -115,25 +116,30 @@ def calibrate(
 
     Args: `engine`, where the runs have several, another than that with the max of configurations; `num_draws` of the
     bootstrap.
-    Raises InvalidInput where too few configurations are left to fit, or where runs contradict each other.
+    Raises InvalidInput where too few configurations are left to fit, where runs contradict each other, or where two
+    that differ have one id.
     """
+    given, results = Counter(result.run_id for result in results), select_distinct(results)
     writes = select_fit_data(results, "write", engine=engine)
     reads = select_fit_data(results, "read", engine=writes.engine if writes.rows else engine)
     both = (writes, reads)
     used = [data for data in both if data.num_configurations >= MIN_CONFIGURATIONS]
     if not used:
-        raise _too_few(both)
+        is_corrupt = not all(each.verified for result in results for each in result.measurements)
+        raise _too_few(both, is_corrupt=is_corrupt)
     fits = {data.direction: fit_direction(data, num_draws=num_draws, seed=seed) for data in used}
     run_ids = tuple(dict.fromkeys(row.run_id for data in used for row in data.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
-    doubts = (*find_doubts(fitted_results), *chain.from_iterable(map(_one_size, fits.values())))
+    doubts = (*find_doubts(fitted_results), *_one_size(fits))
     profile = _profile(fits.values())
     inside, beyond = grade_uses(fits, profile, doubts=doubts)
     worse = max(inside, beyond, key=lambda use: _ORDER.index(use.grade))
     mixed = mixed_load(results, engine=used[0].engine)
     warnings = chain(
+        (f"run {run_id} was given {count} times and counts once" for run_id, count in given.items() if count > 1),
         doubts,
         [mixed_sentence(mixed)] if mixed else [],
+        *map(find_odd_run, both),
         *map(_data_warnings, both),
         *map(_fit_warnings, fits.values()),
         *map(_run_warnings, fitted_results),
@@ -154,6 +160,23 @@ def calibrate(
     )
 
 
+def select_distinct(results: Sequence[BenchmarkResult]) -> list[BenchmarkResult]:
+    """Each run once, however many copies of its document there are: a copy is no evidence.
+
+    Raises InvalidInput where two documents of one id differ.
+    """
+    by_id: dict[str, BenchmarkResult] = {}
+    for result in results:
+        if by_id.setdefault(result.run_id, result) != result:
+            raise InvalidInput.of(
+                "run_id",
+                "must differ between result documents that say different things",
+                value=result.run_id,
+                remedy="remove the document that was changed, or give each run its own id",
+            )
+    return list(by_id.values())
+
+
 def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
     """The limits that predictions compute with: those by which the fits' own tables are predicted."""
     fields: dict[str, float] = {}
@@ -163,22 +186,30 @@ def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
     return StorageProfile.model_validate(fields)
 
 
-def _too_few(both: Sequence[FitData]) -> InvalidInput:
+def _too_few(both: Sequence[FitData], *, is_corrupt: bool) -> InvalidInput:
     configurations = {row.configuration for data in both for row in data.rows}
     reasons = "; ".join(note for data in both for note in data.left_out)
     found = ", ".join(sorted(map(configuration_text, configurations))) or "none"
     rule = f"must have at least {MIN_CONFIGURATIONS} configurations of the same operation and settings, found {found}"
-    remedy = further_runs([row for data in both for row in data.rows])
+    remedy = (
+        "do not use this storage until ckpt-bench verify passes, and measure again then"
+        if is_corrupt
+        else further_runs([row for data in both for row in data.rows])
+    )
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=remedy)
 
 
-def _one_size(fit: DirectionFit) -> Iterator[str]:
+def _one_size(fits: Mapping[Direction, DirectionFit]) -> Iterator[str]:
     """Without a second size the rates may hold the times that do not grow with bytes."""
-    low, high = fit.covered.bytes_per_stream
-    if high < MIN_RATIO_OF_SIZES * low:
+    of_size: dict[str, list[str]] = {}
+    for direction, fit in fits.items():
+        low, high = fit.covered.bytes_per_stream
+        if high < MIN_RATIO_OF_SIZES * low:
+            of_size.setdefault(decimal_bytes_text(high), []).append(f"{OPERATIONS[direction]}s")
+    for size, operations in of_size.items():
         yield (
-            f"One size: all runs moved about {decimal_bytes_text(high)} per rank, so times that do not grow with bytes "
-            "cannot be separated from the rates. Measure a second size"
+            f"One size: all {' and '.join(operations)} moved about {size} per rank, so times that do not grow with "
+            "bytes cannot be separated from the rates. Measure a second size"
         )
 
 
@@ -190,6 +221,11 @@ def _data_warnings(data: FitData) -> Iterator[str]:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
             f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
+        )
+    if count := sum(row.measurement.fall is not None for row in data.rows):
+        yield (
+            f"{count} {OPERATIONS[data.direction]} measurement(s) fell to a lower rate, as where a cache is full. They "
+            "count with the rate that went on, not with the median of their repetitions"
         )
     count = sum(row.measurement.limited_by == "client" for row in data.rows)
     if count:

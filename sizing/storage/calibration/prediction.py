@@ -92,9 +92,11 @@ def predict_by_fit(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], d
 def _noise_variance(fit: DirectionFit) -> float:
     """Variance of log seconds at the ends of an interval: Student's t of the noise, which few data have estimated.
 
-    A run on another day is not taken to be closer than MIN_ERROR_FRACTION, however calm the storage was in one scan.
+    A run on another day is not taken to be closer than MIN_ERROR_FRACTION, however calm the storage was in one scan,
+    nor closer than runs were to each other.
     """
-    return (student_quantile(fit.degrees_of_freedom) * max(fit.noise_fraction, MIN_ERROR_FRACTION)) ** 2
+    noise = student_quantile(fit.degrees_of_freedom) * max(fit.noise_fraction, MIN_ERROR_FRACTION)
+    return max(noise, fit.run_error_fraction) ** 2
 
 
 def _contended_log_seconds(

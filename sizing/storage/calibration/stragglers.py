@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,42 +28,53 @@ _MIN_RANKS = 4
 """Min ranks of which the median is that of most."""
 
 
-def find_stragglers(rows: Sequence[RunMeasurement]) -> Iterator[str]:
-    """Sentences that name nodes for which others waited, and say where single ranks of any node were late.
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """What the others waited for, as a sentence, and the rows whose time it decided."""
+
+    sentence: str
+    rows: tuple[int, ...]
+
+
+def find_stragglers(rows: Sequence[RunMeasurement]) -> Iterator[Straggler]:
+    """Nodes for which others waited, and where single ranks of any node were late.
 
     A node is named where it is the last in more configurations than chance explains: of M configurations with a last
     node that is late, each of n nodes is the last in K of them or more with probability P(K of M at 1 / n), times n.
     Source: binomial test with Bonferroni's bound (Dunn 1961, JASA 56).
     """
-    last, num_late, smallest = Counter[str](), 0, np.inf
-    uneven = list[bool]()
-    lateness: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
+    num_late, smallest, num_tried = 0, np.inf, 0
+    uneven = list[int]()
+    lateness: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for place, row in enumerate(rows):
         repetitions = np.asarray(row.measurement.rank_seconds)
         of_ranks, num_nodes = np.median(repetitions, axis=0), row.measurement.num_nodes
         ratio = np.median(repetitions.max(axis=1) / np.median(repetitions, axis=1))
-        uneven += [bool(ratio > UNEVEN_RATIO)] if len(of_ranks) >= _MIN_RANKS else []
+        if len(of_ranks) >= _MIN_RANKS:
+            num_tried += 1
+            uneven += [place] if ratio > UNEVEN_RATIO else []
         if num_nodes < _MIN_NODES or len(of_ranks) % num_nodes:
             continue
         of_nodes = np.reshape(of_ranks, (num_nodes, -1)).max(axis=1)
         node = int(of_nodes.argmax())
         late = float(of_nodes[node] / np.median(of_nodes)) - 1
         if late > LATE_FRACTION:
-            name = row.node_names[node]
-            last[name] += 1
-            lateness[name].append(late)
+            lateness[row.node_names[node]][place] = late
             num_late, smallest = num_late + 1, min(smallest, num_nodes)
-    named = [name for name, count in last.items() if _is_no_chance(count, num_late, int(smallest))]
+    named = [name for name, late in lateness.items() if _is_no_chance(len(late), num_late, int(smallest))]
     for name in named:
-        yield (
-            f"the others wait for {name}: it was last in {last[name]} configurations, late by "
-            f"{percent_text(float(np.median(lateness[name])))}. Repair it or leave it out, and measure again"
+        median = float(np.median(list(lateness[name].values())))
+        yield Straggler(
+            f"the others wait for {name}: it was last in {len(lateness[name])} configurations, late by "
+            f"{percent_text(median)}. Repair it or leave it out, and measure again",
+            tuple(lateness[name]),
         )
-    if not named and sum(uneven) >= max(MIN_RUNS, MIN_UNEVEN_FRACTION * len(uneven)):
-        yield (
-            f"in {sum(uneven)} of {len(uneven)} configurations the slowest rank took more than {UNEVEN_RATIO:g} times "
+    if not named and len(uneven) >= max(MIN_RUNS, MIN_UNEVEN_FRACTION * num_tried):
+        yield Straggler(
+            f"in {len(uneven)} of {num_tried} configurations the slowest rank took more than {UNEVEN_RATIO:g} times "
             "as long as the median rank, and not always on the same node: look for a slow storage target, or for ranks "
-            "with more bytes"
+            "with more bytes",
+            tuple(uneven),
         )
 
 

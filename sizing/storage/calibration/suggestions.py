@@ -51,6 +51,7 @@ def suggest_runs(calibration: Calibration) -> tuple[Suggestion, ...]:
                 _where_wrong(fit, direction),
                 _to_vary(fit, direction),
                 _to_reach(fit, direction),
+                _to_confirm(fit, direction),
                 _to_narrow(calibration, fit, direction),
             )
             found += itertools.islice(rows, _MAX_SUGGESTIONS)
@@ -70,7 +71,12 @@ def _where_wrong(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion
 
 
 def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
-    """Runs in which a limit would bind that these could not tell; one that did bind may only need a second size."""
+    """Runs in which a limit would bind that these could not tell; one that did bind may only need a second size.
+
+    None where a straggler decided the times: more nodes would wait for it too.
+    """
+    if fit.stragglers:
+        return
     covered, size = fit.covered, round(fit.covered.bytes_per_stream[1])
     nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
     for limit in fit.limits:
@@ -83,6 +89,22 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
             yield Suggestion(direction, 1, 2 * ranks, size, reason)
         elif limit.resource == "writer" and covered.streams_per_node[0] > 1:
             yield Suggestion(direction, 1, 1, size, reason)
+
+
+def _to_confirm(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
+    """A second number of nodes near the most, where only the runs with the most show a limit.
+
+    Midway to the next fewer that were measured and did not show it; measured in turn, it halves the gap again.
+    """
+    *fewer, most = sorted({point.num_nodes for point in fit.points})
+    for frontier in fit.frontiers:
+        if frontier.only_here and frontier.axis == "nodes" and most - fewer[-1] > 1 and not fit.stragglers:
+            reason = (
+                f"only the {OPERATIONS[direction]}s of the most nodes show {' and '.join(frontier.only_here)}, and a "
+                "second number of nodes near them tells a limit of the storage from one that so many nodes share"
+            )
+            ranks, size = round(fit.covered.streams_per_node[1]), round(fit.covered.bytes_per_stream[1])
+            yield Suggestion(direction, (fewer[-1] + most) // 2, ranks, size, reason)
 
 
 def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:

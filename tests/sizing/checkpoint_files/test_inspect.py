@@ -59,6 +59,18 @@ def test_weights_alone_are_said_to_be_no_training_checkpoint(tmp_path: Path) -> 
     assert "[red]a.safetensors" in found.stdout
 
 
+def test_tensors_of_any_name_in_a_file_of_a_model_are_weights(tmp_path: Path) -> None:
+    tensors = {"w": torch.zeros(3, 4), "running_mean": torch.zeros(5), "ids": torch.zeros(7, dtype=torch.int64)}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    found = contents_of(tmp_path)
+    assert [(total.part, total.num_parameters) for total in found.tensors if total.part == "weights"] == [
+        ("weights", 12)
+    ]
+    activations = tmp_path / "activations.safetensors"
+    safetensors.torch.save_file(tensors, activations)
+    assert {total.part for total in contents_of(activations).tensors} == {"other"}
+
+
 def test_unknown_parameters_leave_the_model_to_be_named(tmp_path: Path) -> None:
     torch.save({"optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}}, tmp_path / "a.pt")
     found = ckpt_size("inspect", str(tmp_path))

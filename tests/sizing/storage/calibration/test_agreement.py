@@ -1,12 +1,16 @@
 """Runs of another state of the storage: left out and named, so that the others can be fitted."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
 
 from sizing.errors import InvalidInput
 from sizing.storage.calibration import Publisher, calibrate, select_agreeing
+from sizing.storage.calibration.agreement import find_odd_run
+from sizing.storage.calibration.fit_data import select_fit_data
 from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.rates import DIRECTIONS
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 
 
@@ -26,6 +30,7 @@ def slowed(found: BenchmarkResult, times: float) -> BenchmarkResult:
     return found.model_copy(update={"measurements": measurements})
 
 
+CELLS = FULL_SCAN[:12]
 OURS = [result(FULL_SCAN[:12], run_id=f"ours-{number}", seed=number, outliers=0) for number in range(3)]
 FOREIGN = slowed(result(FULL_SCAN[:12], run_id="foreign", outliers=0), 5.0)
 
@@ -110,3 +115,34 @@ def test_one_slow_measurement_is_left_out_without_its_run() -> None:
 
 def test_runs_that_agree_are_all_kept() -> None:
     assert select_agreeing(OURS) == (OURS, {})
+
+
+@pytest.mark.parametrize(("factor", "percent", "way"), [(1.25, 25, "longer"), (0.8, 20, "less")])
+def test_the_run_that_is_odd_in_every_configuration_is_named_once(factor: float, percent: float, way: str) -> None:
+    still = [result(CELLS, run_id=f"run-{seed}", seed=seed, noise=0.01, outliers=0) for seed in range(2)]
+    odd = slowed(result(CELLS, run_id="odd", noise=0.01, outliers=0), factor)
+    sentences = list(find_odd_run(select_fit_data([*still, odd], "write")))
+    assert len(sentences) == 1
+    found = re.match(r"run odd took ([\d.]+) % (longer|less) than the others in all 12 write conf", sentences[0])
+    assert found is not None, sentences
+    assert float(found[1]) == pytest.approx(percent, abs=2)
+    assert found[2] == way
+
+
+def test_of_two_runs_that_differ_the_slower_one_is_named() -> None:
+    odd = slowed(result(CELLS, run_id="odd", noise=0.01, outliers=0), 1.25)
+    (sentence,) = find_odd_run(
+        select_fit_data([result(CELLS, run_id="run", seed=1, noise=0.01, outliers=0), odd], "write")
+    )
+    assert sentence.startswith("run odd took ")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_run_is_odd_where_noise_alone_makes_them_differ(seed: int) -> None:
+    runs = [result(CELLS, run_id=f"run-{number}", seed=3 * seed + number, outliers=0) for number in range(3)]
+    assert not any(list(find_odd_run(select_fit_data(runs, direction))) for direction in DIRECTIONS)
+
+
+def test_runs_that_share_fewer_than_three_configurations_are_not_held_against_each_other() -> None:
+    odd = slowed(result(CELLS[:2], run_id="odd", noise=0.01, outliers=0), 1.5)
+    assert not list(find_odd_run(select_fit_data([result(CELLS, run_id="run"), odd], "write")))

@@ -12,9 +12,11 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration, calibrate
 from sizing.storage.calibration.calibration import UseGrade
+from sizing.storage.measurement import BenchmarkResult, median_bytes_per_second
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
 
 ENVIRONMENT = {
+    "target": "s3://bucket-a/one",
     "versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.13.0"},
     "nodes": {"n1": {"kernel": "6.1", "mount": {"type": "lustre", "options": "rw", "device": "fs1"}}},
 }
@@ -47,6 +49,18 @@ def test_runs_of_one_configuration_stay_one_configuration() -> None:
     runs = [result([(1, 1, GB)], run_id=f"run-{i}") for i in range(5)]
     with pytest.raises(InvalidInput, match="at least 3 configurations"):
         calibrate(runs)
+
+
+def test_copies_of_one_run_count_once_and_are_named() -> None:
+    """A copy in the folder would narrow every interval, and tell nothing."""
+    once, thrice = calibrate([result()], num_draws=50), calibrate([result()] * 3, num_draws=50)
+    assert thrice.warnings == ("run 20261121T120000Z-abc was given 3 times and counts once", *once.warnings)
+    assert thrice.model_copy(update={"warnings": once.warnings}) == once
+
+
+def test_documents_of_one_id_that_differ_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"run_id must differ between .*'20261121T120000Z-abc'.*was changed"):
+        calibrate([result(), result(seed=1)])
 
 
 def test_no_result_at_all_is_refused() -> None:
@@ -84,6 +98,21 @@ def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
     assert mixed.run_ids == ("20261121T120000Z-abc",)
 
 
+def test_where_verification_failed_the_remedy_is_to_verify_and_not_to_measure_more() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"failed verification.*do not use this storage until ckpt-bench verify passes"
+    ):
+        calibrate([result(verified=False)])
+
+
+def test_one_size_is_said_once_of_writes_and_restores_together() -> None:
+    found = calibrate([result([cell for cell in FULL_SCAN if cell[2] == GB])], num_draws=50)
+    said = [reason for reason in found.grade_reasons if reason.startswith("One size")]
+    assert [reason.partition(",")[0] for reason in said] == [
+        "One size: all writes and restores moved about 1.000 GB per rank"
+    ]
+
+
 def test_what_the_client_limited_is_fitted_and_named() -> None:
     found = calibrate([result(operations=["write"], limited_by="client")], num_draws=50)
     assert any("were limited by the client" in warning for warning in found.warnings)
@@ -106,6 +135,44 @@ def test_of_several_numbers_of_threads_the_fastest_counts() -> None:
     found = calibrate(runs, num_draws=50)
     assert found.profile.write.writer_bytes_per_second == pytest.approx(1.1e9, rel=0.05)
     assert any("another number of threads and were slower" in warning for warning in found.warnings)
+
+
+def fill_cache(found: dict[str, Any], *, after_bytes: int) -> None:
+    """Of five repetitions three find room in a cache: the median is the cache's, a fifth of it what goes on."""
+    fast = found["bytes_per_second"]
+    fall = {"after_bytes": after_bytes, "before_bytes_per_second": fast, "after_bytes_per_second": fast / 5}
+    found["rank_seconds"][3:] = [[5 * s for s in row] for row in found["rank_seconds"][3:]]
+    found["seconds"] = found["first_done_seconds"] = [max(row) for row in found["rank_seconds"]]
+    found["bytes_per_second"] = median_bytes_per_second(found["total_bytes"], found["seconds"])
+    found |= {"sustained_bytes_per_second": fast / 5, "rate_changes": [fall], "is_steady": True}
+
+
+def test_writes_that_fell_count_with_the_rate_that_went_on_and_not_with_their_median() -> None:
+    document = result(operations=["write"], noise=0.02, outliers=0).model_dump()
+    for found in document["measurements"]:
+        fill_cache(found, after_bytes=1)
+    calibration = calibrate([BenchmarkResult.model_validate(document)], num_draws=50)
+    for field in ("file_system_bytes_per_second", "node_bytes_per_second", "writer_bytes_per_second"):
+        assert getattr(calibration.profile.write, field) == pytest.approx(getattr(TRUTH.write, field) / 5, rel=0.05)
+    assert calibration.write is not None
+    assert calibration.write.noise_fraction < 0.05, "no noise of the cache's and the storage's repetitions together"
+    assert any("40 write measurement(s) fell to a lower rate" in warning for warning in calibration.warnings)
+
+
+def test_writes_that_fitted_into_the_cache_that_others_filled_say_nothing_of_the_storage() -> None:
+    """A cache of 100 GB: with the warm-up six repetitions fill it from 17 GB on."""
+    document = result(operations=["write"], noise=0.02, outliers=0).model_dump()
+    full = [found for found in document["measurements"] if 6 * found["total_bytes"] >= 100 * GB]
+    for found in full:
+        fill_cache(found, after_bytes=100 * GB)
+    calibration = calibrate([BenchmarkResult.model_validate(document)], num_draws=50)
+    assert calibration.write is not None
+    assert calibration.write.num_configurations == len(full) < 40
+    assert calibration.profile.write.node_bytes_per_second == pytest.approx(8e9 / 5, rel=0.05)
+    assert (
+        f"left out: {40 - len(full)} write measurement(s) moved less in all repetitions than the 100.0 GB after which "
+        "others fell"
+    ) in calibration.warnings
 
 
 def test_cold_reads_are_fitted_together_however_the_page_cache_was_kept_out() -> None:
@@ -133,6 +200,12 @@ def test_other_engines_and_settings_are_left_out_and_named() -> None:
         ({"versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.8.0"}}, "version of torch is 2.13.0"),
         ({"nodes": {"n1": {"kernel": "6.9"}}}, "kernel is 6.1"),
         ({"nodes": {"n1": {"mount": {"type": "lustre", "options": "rw,flock"}}}}, "mount options is rw"),
+        (
+            {"target": "gs://bucket-b/one"},
+            "object store is s3://bucket-a (run 20261121T120000Z-abc), gs://bucket-b (run",
+        ),
+        ({"target": "s3://bucket-a/one,s3://bucket-b/one"}, "s3://bucket-a and s3://bucket-b (run run-2)"),
+        ({"target": "s3+https://host:9000/bucket/one"}, "s3+https://host:9000/bucket (run run-2)"),
         ({"versions": {"checkpoint-sizing": "0.0.1"}}, "stale runs: measured by version 0.0.1"),
     ],
 )
@@ -145,6 +218,16 @@ def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any]
     assert any(doubt in warning for warning in found.warnings), found.warnings
     assert found.inside is not None
     assert found.inside.grade == "B"
+
+
+def test_places_within_one_bucket_are_one_store() -> None:
+    runs = [
+        result(seed=seed, run_id=f"run-{seed}", operations=["write"]).model_copy(
+            update={"environment": {"target": f"s3://bucket/{seed}"}}
+        )
+        for seed in range(2)
+    ]
+    assert not any("mixed runs" in warning for warning in calibrate(runs, num_draws=50).warnings)
 
 
 def test_runs_months_apart_are_stale() -> None:

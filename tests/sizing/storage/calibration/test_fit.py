@@ -110,7 +110,7 @@ def test_a_single_size_gives_cautious_rates_and_says_so() -> None:
     for name in SHARED:
         assert 0.85 < (found[name].value or 0) / TRUTH.figures()[found[name].field] < 1.03
     assert any(
-        warning.startswith("One size: all runs moved about 1.000 GB per rank") for warning in calibration.warnings
+        warning.startswith("One size: all writes moved about 1.000 GB per rank") for warning in calibration.warnings
     )
     assert "one size cannot separate" in " ".join(suggestion.reason for suggestion in suggest_runs(calibration))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sizing.storage.calibration import Calibration, Prediction, calibrate, predict
+from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Demand
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, Cell, demand, result, true_seconds
 
@@ -99,3 +100,32 @@ def test_the_files_that_saves_create_slowly_do_not_slow_down_predicted_restores(
         restore = predict(found, [demand(cell)], direction="read")
         assert restore is not None
         assert restore.seconds == pytest.approx(point.seconds, rel=0.1)
+
+
+def slowed(factor: float) -> StorageProfile:
+    """The truth on a day on which every transfer takes that much longer."""
+    write = TRUTH.write
+    return TRUTH.with_rates(
+        "write",
+        file_system_bytes_per_second=(write.file_system_bytes_per_second or 0.0) / factor,
+        node_bytes_per_second=(write.node_bytes_per_second or 0.0) / factor,
+        writer_bytes_per_second=(write.writer_bytes_per_second or 0.0) / factor,
+        fixed_seconds=(write.fixed_seconds or 0.0) * factor,
+    )
+
+
+def test_a_prediction_is_as_unsure_as_the_days_differ() -> None:
+    """Three days 15 % apart: Student's t of two degrees of freedom, 2.92, times that in either direction at least."""
+    runs = [
+        result(truth=slowed(factor), run_id=run, noise=0.02, outliers=0, operations=["write"])
+        for run, factor in (("a", 0.85), ("b", 1.0), ("c", 1.18))
+    ]
+    found = predict(calibrate(runs, num_draws=100), [demand((2, 4, 2 * GB))], direction="write")
+    assert found is not None
+    assert found.ratio > np.exp(2 * 2.92 * 0.15)
+    alike = [
+        result(run_id=run, seed=seed, noise=0.02, outliers=0, operations=["write"]) for seed, run in enumerate("abc")
+    ]
+    fit = calibrate(alike, num_draws=100).write
+    assert fit is not None
+    assert fit.run_error_fraction == 0.0

@@ -11,7 +11,7 @@ from sizing.storage.calibration import Calibration, calibrate
 from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
 from sizing.storage.limits import transfer
 from sizing.storage.rates import DIRECTIONS, Direction
-from tests.sizing.storage.calibration.simulation import GB, demand, result
+from tests.sizing.storage.calibration.simulation import GB, TRUTH, demand, result
 
 NODES, RANKS, SIZES = (1, 2, 4, 8), (1, 2, 4, 8, 16), (1 * GB, 2 * GB, 4 * GB)
 FIELDS = {
@@ -23,8 +23,9 @@ FIELDS = {
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    """Every limit was reached, at two sizes: there is only left to narrow."""
-    return calibrate([result(noise=0.05)], num_draws=100)
+    """Every limit was reached, at two sizes and several numbers of nodes: there is only left to narrow."""
+    cells = list(itertools.product((1, 2, 4, 6, 8), RANKS, (1 * GB, 4 * GB)))
+    return calibrate([result(cells, noise=0.05, outliers=0)], num_draws=100)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,17 @@ def told_by(calibration: Calibration, direction: Direction, reason: str, cell: t
     times = np.log(seconds)
     shared = np.mean(times * limits) - np.mean(times) * np.mean(limits)
     return float(shared**2 / (np.var(limits) * (np.var(times) + fit.noise_fraction**2)))
+
+
+@pytest.mark.parametrize(("nodes", "between"), [((1, 2, 4, 8), 6), ((1, 2, 4, 7), 5), ((2, 3, 4, 5), None)])
+def test_a_limit_that_only_the_most_nodes_show_is_looked_for_at_fewer(
+    nodes: tuple[int, ...], between: int | None
+) -> None:
+    """The file system gives 35 GB/s, and a node 8: four nodes do not reach it, five do, barely."""
+    truth = TRUTH.with_rates("write", file_system_bytes_per_second=35e9)
+    cells = list(itertools.product(nodes, RANKS, (1 * GB, 4 * GB)))
+    runs = [result(cells, truth=truth, operations=["write"], noise=0.01, outliers=0)]
+    found = [one for one in suggest_runs(calibrate(runs, num_draws=100)) if one.reason.startswith("only the writes")]
+    assert [(one.num_nodes, one.ranks_per_node, one.bytes_per_rank) for one in found] == (
+        [(between, 16, 4 * GB)] if between else []
+    )
