@@ -275,8 +275,8 @@ _RULES = {
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
-    if kind in ("too_short", "too_long") and isinstance(details["input"], str):
-        kind = f"string_{kind}"
+    if kind in ("too_short", "too_long") and isinstance(text := details["input"], str):
+        kind = f"string_{kind}" if context["actual_length"] == len(text) else kind  # or of entries that it lists
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
     is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
     names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found

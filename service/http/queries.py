@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -22,9 +22,13 @@ async def refuse_unknown_query(request: Request) -> None:
     route = request.scope["route"]
     known = set(_list_names(route.dependant)) if isinstance(route, APIRoute) else set[str]()
     given = Counter(name for name, _ in request.query_params.multi_items())
-    unknown = [name for name in given if name not in known]
     rule, twice = "is not a query parameter of this address", "must not occur twice in the query"
-    problems = [Problem(printable(name[:MAX_VALUE_CHARACTERS]), rule, "", _remedy(name, known)) for name in unknown]
+    known_here = f"{', '.join(sorted(known))} are known here" if known else "there is none here"
+    problems = []
+    for name in (name for name in given if name not in known):
+        close = nearest(name, known, max_names=1)
+        remedy = f"did you mean {close[0]}" if close else f"remove it; {known_here}"
+        problems.append(Problem(printable(name[:MAX_VALUE_CHARACTERS]), rule, "", remedy))
     problems += [Problem(name, twice, "", "keep one of them") for name in given.keys() & known if given[name] > 1]
     if problems:
         raise InvalidInput(problems[:MAX_PROBLEMS])
@@ -40,10 +44,3 @@ def _list_names(dependant: Dependant) -> Iterator[str]:
             yield parameter.alias
     for needed in dependant.dependencies:
         yield from _list_names(needed)
-
-
-def _remedy(name: str, known: Collection[str]) -> str:
-    close = nearest(name, known, max_names=1)
-    if close:
-        return f"did you mean {close[0]}"
-    return f"remove it; {', '.join(sorted(known))} are known here" if known else "remove it; there is none here"

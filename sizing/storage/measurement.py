@@ -64,6 +64,8 @@ _Name = Annotated[str, Field(max_length=200)]
 
 _ROUNDING = 1e-3
 """Fraction by which figures may differ that are rounded one by one: seconds of ranks have six digits."""
+_ROUNDED_SECONDS = 1e-6
+"""Last digit of the seconds of each rank, as the agent writes them."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -351,7 +353,10 @@ class Measurement(MeasuredModel):
             max(*first_and_ranks)
             for first_and_ranks in zip(self.first_done_seconds, map(max, self.rank_seconds), strict=True)
         )
-        if any(done > seconds * (1 + _ROUNDING) for done, seconds in zip(late, self.seconds, strict=True)):
+        if any(
+            done > seconds * (1 + _ROUNDING) + _ROUNDED_SECONDS
+            for done, seconds in zip(late, self.seconds, strict=True)
+        ):
             raise broken_rule(
                 "must have no first_done_seconds or rank_seconds above the seconds of their repetition",
                 "take the document as the agent wrote it",

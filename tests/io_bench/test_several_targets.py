@@ -109,7 +109,7 @@ def test_the_file_system_with_least_room_for_its_ranks_is_named(testbed: Testbed
 
 
 def test_ranks_of_each_target_are_added_up_apart() -> None:
-    ranks = measurement((1, 3, 10), "write", [1.0, 1.0]) | {
+    ranks = measurement((1, 3, 10), "write", [4.0, 2.0]) | {
         "rank_seconds": [[1.0, 2.0, 4.0], [1.0, 2.0, 2.0]],
         "rank_bytes": [8, 10, 12],
     }

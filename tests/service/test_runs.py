@@ -250,7 +250,7 @@ def test_what_a_database_cannot_hold_is_refused(
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("engin=direct", "engin is not a known field, got 'direct': did you mean engine"),
+        ("engin=direct", "engin is not a query parameter of this address: did you mean engine"),
         ("min_num_nodes=0", "min_num_nodes must be at least 1"),
         ("published_since=2026-01-01", "published_since must have a time zone"),
         ("published_since=2026-01-01T00:00:00", "published_since must have a time zone"),

@@ -147,7 +147,7 @@ def test_a_page_stays_where_it_is_while_others_save(client: httpx.Client, token:
         ("limit=1000", "limit must be at most 200"),
         ("limit=x", "limit must be a whole number"),
         ("cursor=x", "cursor must be an id, got 'x'"),
-        ("limt=3", "limt is not a known field, got '3': did you mean limit"),
+        ("limt=3", "limt is not a query parameter of this address: did you mean limit"),
     ],
 )
 def test_a_page_that_does_not_exist_is_refused(client: httpx.Client, query: str, sentence: str) -> None:
