@@ -118,7 +118,8 @@ def test_one_trace_has_the_request_its_job_its_process_and_each_chunk(collector:
     with traced(tmp_path) as (process, client):
         for path in ("/healthz", "/readyz", "/metrics", "/", "/docs"):
             assert client.get(path).status_code == 200
-        job = asked(client, "/v1/sweeps?secret=chalk", MANY_SCENARIOS, traceparent=TRACEPARENT)
+        assert client.get("/v1/scenarios?secret=chalk").status_code == 422
+        job = asked(client, "/v1/sweeps", MANY_SCENARIOS, traceparent=TRACEPARENT)
         in_state(client, job, "done")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
     assert [line["path"] for line in lines if line.get("trace_id") == TRACE] == ["/v1/sweeps"]
@@ -140,7 +141,7 @@ def test_one_trace_has_the_request_its_job_its_process_and_each_chunk(collector:
     assert places.pop()[1] != process.pid
     assert sum(span.nanoseconds for span in spans["chunk"]) <= compute.nanoseconds <= whole.nanoseconds
     assert whole.attributes["ckpt.job.state"] == "done"
-    assert {span.name for span in collector.spans()} == {*spans, "GET /v1/jobs/{job_id}"}
+    assert {span.name for span in collector.spans()} == {*spans, "GET /v1/jobs/{job_id}", "GET /v1/scenarios"}
     sent = b"".join(collector.bodies)
     assert not [word for word in (b"gpt2", b"chalk", job.rpartition("/")[2].encode()) if word in sent]
 
