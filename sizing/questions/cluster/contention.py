@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sizing.questions.cluster.load import JobLoad, TransferLoad
+from sizing.questions.cluster.load import ExportLoad, JobLoad, PublicationLoad, TransferLoad
 from sizing.questions.cluster.report import Concurrency
 from sizing.storage.transfer import Floats
 
@@ -240,22 +240,8 @@ def compute_contention(loads: Sequence[JobLoad], *, write_bytes_per_second: floa
 def list_write_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
     """List what the saves of each group move, one checkpoint per interval, then what exports and publications write."""
     saves = [_list_traffic(load, kind, [load.write], load.interval_seconds) for kind, load in enumerate(loads)]
-    exports = [
-        _list_traffic(
-            load,
-            kind,
-            load.export.writes,
-            load.export.every * load.interval_seconds,
-        )
-        for kind, load in enumerate(loads)
-        if load.export
-    ]
-    publications = [
-        _list_traffic(load, -1 - kind, [load.publication.write], load.publication.interval_seconds)
-        for kind, load in enumerate(loads)
-        if load.publication
-    ]
-    return list(itertools.chain(*saves, *exports, *publications))
+    beside = _list_beside_saves(loads, lambda export: export.writes, lambda publication: publication.write)
+    return [*itertools.chain(*saves), *beside]
 
 
 def list_read_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
@@ -265,22 +251,22 @@ def list_read_traffic(loads: Sequence[JobLoad]) -> list[Traffic]:
         for kind, load in enumerate(loads)
         if load.restore
     ]
-    exports = [
-        _list_traffic(
-            load,
-            kind,
-            load.export.reads,
-            load.export.every * load.interval_seconds,
-        )
-        for kind, load in enumerate(loads)
-        if load.export
-    ]
-    publications = [
-        _list_traffic(load, -1 - kind, [load.publication.read], load.publication.interval_seconds)
-        for kind, load in enumerate(loads)
-        if load.publication and load.publication.read
-    ]
-    return list(itertools.chain(*restores, *exports, *publications))
+    beside = _list_beside_saves(loads, lambda export: export.reads, lambda publication: publication.read)
+    return [*itertools.chain(*restores), *beside]
+
+
+def _list_beside_saves(
+    loads: Sequence[JobLoad],
+    exported: Callable[[ExportLoad], Sequence[TransferLoad]],
+    published: Callable[[PublicationLoad], TransferLoad | None],
+) -> Iterator[Traffic]:
+    """List what exports move, which a job does in turn with its saves, then publications, which go on beside these."""
+    for kind, load in enumerate(loads):
+        if load.export:
+            yield from _list_traffic(load, kind, exported(load.export), load.export.every * load.interval_seconds)
+    for kind, load in enumerate(loads):
+        if load.publication and (moved := published(load.publication)):
+            yield from _list_traffic(load, -1 - kind, [moved], load.publication.interval_seconds)
 
 
 def _list_traffic(
