@@ -8,7 +8,7 @@ from tests.service.conftest import bearer
 
 @pytest.fixture
 def link(client: httpx.Client, token: str) -> str:
-    made = client.post("/v1/storage-systems", json={"name": "seen"}, headers=bearer(token))
+    made = client.post("/v1/storage-systems", json={"name": "known-state"}, headers=bearer(token))
     assert made.headers["etag"] == client.get(made.headers["location"]).headers["etag"]
     return made.headers["location"]
 
