@@ -45,6 +45,7 @@ from sizing.questions.decide.settings import (
     explain_changes,
     list_alternatives,
     list_free_settings,
+    require_layout,
 )
 from sizing.questions.decide.upgrades import (
     CAPACITY,
@@ -147,11 +148,19 @@ def list_missed(offer: OfferDecision) -> list[str]:
 
 
 def _lay_out(request: DecisionRequest) -> tuple[DecisionRequest, list[str]]:
-    """Find a layout for each workload that leaves it open, and say which that is."""
+    """Find a layout for each workload that leaves it open, and say which that is.
+
+    Raises InvalidInput for a workload that has no layout, whatever the settings and the offer.
+    """
+    alternatives = list(list_alternatives(list_free_settings(request.settings, {}, drops_tiers=False)))
     workloads: list[Workload] = []
     assumed: list[str] = []
-    for workload in request.workloads:
-        with_layout = find_layout(workload.scenario)
+    for place, workload in enumerate(request.workloads):
+        try:
+            with_layout = find_layout(workload.scenario)
+            require_layout(with_layout.scenario, alternatives)
+        except InvalidInput as error:
+            raise error.within(f"workloads.{place}.scenario") from None
         workloads.append(workload.model_copy(update={"scenario": with_layout.scenario}))
         assumed += (f"{workload.name}: assumed {assumption.sentence}" for assumption in with_layout.assumed)
     return request.model_copy(update={"workloads": tuple(workloads)}), assumed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -135,6 +136,22 @@ def list_alternatives(free: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]
             remedy="leave some alternatives out",
         )
     return (dict(zip(free, values, strict=True)) for values in itertools.product(*free.values()))
+
+
+def require_layout(scenario: Scenario, alternatives: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse a scenario that has no layout, neither as it is nor with any of the settings that may be chosen.
+
+    Raises InvalidInput with what is wrong as it is.
+    """
+    try:
+        size_layout(scenario)
+    except InvalidInput:
+        document = scenario.model_dump(exclude_unset=True)
+        for settings in alternatives:
+            with contextlib.suppress(InvalidInput):
+                size_layout(scenario_from(_set_fields(document, settings)))
+                return
+        raise
 
 
 def choose(document: Mapping[str, Any], settings: Mapping[str, Any], *, costs: CostsOf, is_free: bool) -> Choice:

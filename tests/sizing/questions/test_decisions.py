@@ -602,6 +602,31 @@ def test_what_breaks_a_rule_is_refused_in_a_sentence(document: dict[str, Any], s
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"model": {"preset": "nobody-trains-it"}}, "model.preset"),
+        ({"parallelism": {"tensor": 7, "data": 4}}, "parallelism.tensor"),
+        ({"parallelism": {"tensor": 16}, "cluster": {"num_gpus": 24}}, "cluster.num_gpus"),
+    ],
+)
+def test_a_workload_that_no_offer_and_no_setting_gives_an_answer_is_refused_by_its_path(
+    changes: dict[str, Any], field: str
+) -> None:
+    asked = question(offer())
+    asked["workloads"][0]["share_fraction"] = 0.5
+    asked["workloads"].append({"name": "wrong", "scenario": RUN | changes, "share_fraction": 0.5})
+    with pytest.raises(InvalidInput) as refused:
+        DECIDE.answer(asked)
+    assert [problem.field for problem in refused.value.problems] == [f"workloads.1.scenario.{field}"]
+
+
+def test_a_workload_that_a_setting_gives_an_answer_is_none_that_is_refused() -> None:
+    asked = question(offer(), settings={"parallelism.tensor": [1]})
+    asked["workloads"][0]["scenario"]["parallelism"]["tensor"] = 7
+    assert DECIDE.answer(asked).offers[0].workloads[0].proposed is not None
+
+
 def test_the_example_stands() -> None:
     report = DECIDE.answer(REFERENCE_DECISION)
     assert [each.verdict for each in report.offers] == ["enough", "enough"]
