@@ -90,6 +90,8 @@ def _type_of_field(field: str, schema: _Schema) -> str:
 
     >>> _type_of_field("seconds", {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]})
     'list: seconds'
+    >>> _type_of_field("frozen", {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
+    'text or list: text'
     """
     unit = _UNIT.search(field)
     return _type_text(schema, unit=unit[1].replace("_", " ") if unit else "")
@@ -103,7 +105,7 @@ def _type_text(schema: _Schema, *, unit: str) -> str:
         return ", ".join(f"`{choice}`" for choice in choices)
     if options := schema.get("anyOf"):
         types = [_type_text(option, unit=unit) for option in options if option.get("type") != "null"]
-        return " or ".join(dict.fromkeys(types))
+        return " or ".join(sorted(dict.fromkeys(types), key=lambda each: each.startswith("list")))
     if items := schema.get("items") or schema.get("prefixItems"):
         return f"list: {_type_text(items[0] if isinstance(items, list) else items, unit=unit)}"
     if values := schema.get("additionalProperties"):

@@ -15,7 +15,7 @@ from sizing.cluster.node import CatalogNode, NodeSpec, node_catalog, node_named
 from sizing.errors import InvalidInput, broken_rule
 from sizing.provenance import Assumption
 from sizing.strict_model import InputModel
-from sizing.units import bit_rate_text
+from sizing.units import OrText, bit_rate_text
 
 DEFAULT_NODE = "dgx-h100"
 MAX_GPUS = 100_000_000
@@ -38,12 +38,12 @@ class Cluster(InputModel):
         "Where data is left open, the best layout that fits is taken. Default: no check.",
     )
 
-    storage_nics: StorageNics | None = Field(
+    storage_nics: OrText[StorageNics] | None = Field(
         None,
         description="Adapters through which one node reaches the storage, also as text: 2 x 400 Gb/s. They bound "
         "writes and reads. Default: no bound; rates above what is published of the node are warned of.",
     )
-    nodes: Annotated[NodeKinds, BeforeValidator(split_text)] | None = Field(
+    nodes: OrText[Annotated[NodeKinds, BeforeValidator(split_text)]] | None = Field(
         None,
         description="Nodes of several kinds with the number of each, also as text: 4 x dgx-a100, 4 x dgx-h100. "
         "Pipeline stages are placed on them in this order. Give this or node and node_spec. "
@@ -87,7 +87,7 @@ class ResolvedNode:
     name: str
     spec: NodeSpec
     published: CatalogNode | None = None
-    storage_nics: StorageNics | None = None
+    storage_nics: OrText[StorageNics] | None = None
     assumptions: tuple[Assumption, ...] = ()
 
     @functools.cached_property

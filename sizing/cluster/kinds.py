@@ -12,6 +12,7 @@ from sizing.cluster.adapters import StorageNics
 from sizing.cluster.node import Flops, NodeSpec, gpu_named, node_catalog, node_named
 from sizing.errors import broken_rule
 from sizing.strict_model import InputModel
+from sizing.units import OrText
 
 MAX_KINDS = 16
 """Max runs of equal nodes in a list. HetPipe's cluster has four kinds; an order of stages may name a kind again."""
@@ -52,7 +53,7 @@ class NodeKind(InputModel):
         description="Peak of one GPU in floating-point operations per second of dense 16-bit products, for a GPU that "
         "is not in the catalog; node_spec.gpu then names the one that it resembles. Default: that of the GPU.",
     )
-    storage_nics: StorageNics | None = Field(
+    storage_nics: OrText[StorageNics] | None = Field(
         None,
         description="Adapters through which a node of this kind reaches the storage, also as text: 2 x 400 Gb/s. "
         "Default: no bound.",
@@ -96,5 +97,5 @@ class NodeKind(InputModel):
         return self.bf16_flops_per_second / gpu_named(self._gpu).bf16_flops_per_second
 
 
-NodeKinds = Annotated[tuple[NodeKind, ...], Field(min_length=1, max_length=MAX_KINDS)]
+NodeKinds = Annotated[tuple[OrText[NodeKind], ...], Field(min_length=1, max_length=MAX_KINDS)]
 """Kinds of nodes of a cluster, in the order in which GPUs are numbered."""

@@ -42,7 +42,7 @@ from sizing.state.optimizers import WHOLE_MATRICES
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.state.training import Precision
 from sizing.strict_model import InputModel
-from sizing.units import ByteCount, Fraction
+from sizing.units import ByteCount, Fraction, OrText
 
 _SHIP_ASYNC = " or ".join(
     name
@@ -81,7 +81,7 @@ class CheckpointFiles(InputModel):
         description="Measured bytes of one checkpoint. Times and rates use them in place of the computed size. "
         "Default: the computed size.",
     )
-    stored_fraction: Annotated[Fraction, Field(gt=0, le=1)] | None = Field(
+    stored_fraction: OrText[Annotated[Fraction, Field(gt=0, le=1)]] | None = Field(
         None,
         description="Fraction of the bytes that the format's own compression leaves, in Orbax zstd. "
         "Default: 0.93 of 32-bit and 0.79 of 16-bit values in orbax; 1 beside reduction.compression, which takes its "

@@ -13,6 +13,7 @@ from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.strict_model import InputModel
+from sizing.units import OrText
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
@@ -53,6 +54,12 @@ def _split_layers(layers: object) -> object:
     runs = ((text.strip(), _RUN.fullmatch(text.strip())) for text in layers.split(","))
     each = (repeat(run["layers"], int(run["num"])) if run else (text,) for text, run in runs)
     return list(islice(chain.from_iterable(each), MAX_PLACES + 1))
+
+
+_Layers = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=10_000)], ...], Field(max_length=MAX_PLACES), BeforeValidator(_split_layers)
+]
+"""Input: layers of each stage or chunk."""
 
 
 def layers_text(layers: Iterable[int]) -> str:
@@ -130,11 +137,8 @@ class Parallelism(InputModel):
         DEFAULT_RANK_ORDER,
         description="Axes by which ranks are numbered, the fastest first. Default: Megatron-LM's tp-cp-ep-dp-pp.",
     )
-    layers_per_stage: (
-        Annotated[tuple[Annotated[int, Field(ge=0, le=10_000)], ...], BeforeValidator(_split_layers)] | None
-    ) = Field(
+    layers_per_stage: OrText[_Layers] | None = Field(
         None,
-        max_length=MAX_PLACES,
         description="Layers of each pipeline stage, the first stage first, as a list or as text: 3,14x4,2 is 3, "
         "fourteen times 4, and 2. With virtual_pipeline it may list each model chunk instead, in the model's order. "
         "Default: spread evenly, the first stages take what is left over.",

@@ -37,7 +37,7 @@ from sizing.model.listed import MAX_ENTRIES, Heads, TensorEntry, listed_model
 from sizing.provenance import Assumption
 from sizing.spelling import known_spelling
 from sizing.strict_model import InputModel
-from sizing.units import count_text, counted_text, min_count_text, parse_count
+from sizing.units import OrText, count_text, counted_text, min_count_text, parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "tensors", "num_parameters")
 PRESETS_KEPT = 64
@@ -67,9 +67,8 @@ class Model(InputModel):
         description="Layers, widths and heads of a model that is not in the catalog. "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
-    huggingface_config: Annotated[dict[str, JsonValue], BeforeValidator(as_json)] | None = Field(
+    huggingface_config: Annotated[dict[str, JsonValue], Field(max_length=500), BeforeValidator(as_json)] | None = Field(
         None,
-        max_length=500,
         description="Content of a Hugging Face config.json. A model_type that is not known is refused. "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
@@ -86,13 +85,13 @@ class Model(InputModel):
         description="Leave out what a preset or a config.json describes beside the language model: its vision tower, "
         "the projector and modules for multi-token prediction. Default: false, all that can be counted is.",
     )
-    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
+    num_parameters: OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]] | None = Field(
         None,
         description="Parameter count, for a model of which nothing else is known. "
         "Every rank is then taken to hold an equal share. "
         "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
-    num_active_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
+    num_active_parameters: OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]] | None = Field(
         None,
         description="Parameters that one token passes through, of a mixture of experts of which only counts are known; "
         "those of the routed experts are estimated from it. Required with num_experts. Default: all, no experts.",

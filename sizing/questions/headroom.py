@@ -8,12 +8,12 @@ from pydantic import Field
 
 from sizing.questions.question import Option
 from sizing.training.memory_search import HEADROOM_FRACTION
-from sizing.units import Fraction
+from sizing.units import Fraction, OrText
 
 MAX_HEADROOM_FRACTION = 0.9
 """With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
-HeadroomFraction = Annotated[Fraction, Field(ge=0, le=MAX_HEADROOM_FRACTION)]
+HeadroomFraction = OrText[Annotated[Fraction, Field(ge=0, le=MAX_HEADROOM_FRACTION)]]
 
 HEADROOM = Option(
     "headroom",

@@ -20,7 +20,7 @@ from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
 from sizing.strict_model import InputModel
-from sizing.units import ByteCount, BytesPerSecond, Fraction, PositiveSeconds, exact_number_text
+from sizing.units import ByteCount, BytesPerSecond, Fraction, OrText, PositiveSeconds, exact_number_text
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -84,7 +84,7 @@ class Tier(InputModel):
         description="Smallest failure that takes the copies with it. "
         "Default: node for host-memory and local-nvme, rack for peer-memory, otherwise site.",
     )
-    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+    recovered_fraction: OrText[Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)]] | None = Field(
         None,
         description="Fraction of all failures that the copies survive. "
         "Default: from reliability.components and loss_domain.",

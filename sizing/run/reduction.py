@@ -20,12 +20,12 @@ from sizing.state.optimizers import BYTES_PER_VALUE
 from sizing.state.saved_state import is_plain
 from sizing.storage.limits import Demand
 from sizing.strict_model import InputModel
-from sizing.units import BytesPerSecond, Fraction
+from sizing.units import BytesPerSecond, Fraction, OrText
 
 PATH = "checkpoint.reduction"
 Against = Literal["previous", "full"]
 
-_Kept = Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]
+_Kept = OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]]
 _Every = Annotated[int, Field(ge=2, le=10_000)]
 
 

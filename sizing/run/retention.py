@@ -16,7 +16,7 @@ from sizing.run.figures import Figures
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel, StrictModel
-from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, PositiveSeconds, counted_text, decimal_bytes_text
+from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, OrText, PositiveSeconds, counted_text, decimal_bytes_text
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -40,12 +40,12 @@ class Retention(InputModel):
         description="Seconds of training over which the kept weights add up. "
         "Default: they are left out of the capacity.",
     )
-    free_fraction: Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
+    free_fraction: OrText[Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)]] = Field(
         0.0,
         description="Fraction of the file system that stays free, as many slow down when full; on Lustre a save fails "
         "when one of its targets (OST) is full, though others have room.",
     )
-    redundancy_fraction: Annotated[Fraction, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
+    redundancy_fraction: OrText[Annotated[Fraction, Field(ge=0, le=10, allow_inf_nan=False)]] = Field(
         0.0,
         description="Raw bytes beyond each usable one, as a fraction of it: 0.25 for 8+2 erasure coding, 2 for three "
         "copies.",

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel
-from sizing.units import Fraction, PositiveSeconds
+from sizing.units import Fraction, OrText, PositiveSeconds
 
 _OVERHEAD_SOURCE = "5 %, quoted by VAST Data 2024"
 
@@ -19,7 +19,7 @@ _OVERHEAD_SOURCE = "5 %, quoted by VAST Data 2024"
 class Targets(InputModel):
     """What the storage must achieve."""
 
-    max_overhead_fraction: Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
+    max_overhead_fraction: OrText[Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)]] = Field(
         0.05,
         json_schema_extra={"source": _OVERHEAD_SOURCE},
         description=f"Max fraction of the time for which saves may stall training. Default: {_OVERHEAD_SOURCE}.",
@@ -32,7 +32,7 @@ class Targets(InputModel):
         description="Max seconds from a failure to the first step (RTO): detection, relaunch, restore. "
         "Default: no target.",
     )
-    min_goodput_fraction: Annotated[Fraction, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
+    min_goodput_fraction: OrText[Annotated[Fraction, Field(ge=1e-9, lt=1, allow_inf_nan=False)]] | None = Field(
         None,
         description="Min fraction of the time that must be useful work (goodput, ETTR). "
         "It is judged at the interval asked for. Default: no target.",

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.strict_model import InputModel
-from sizing.units import BITS_PER_BYTE, Fraction
+from sizing.units import BITS_PER_BYTE, Fraction, OrText
 
 MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
 
@@ -29,7 +29,7 @@ class GradientCompression(InputModel):
         description="Method: the largest gradients alone (top-k), few bits (qsgd), low rank (powersgd), or signs of "
         "the momentum (1-bit-adam)."
     )
-    density: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    density: OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]] = Field(
         0.01,
         description="Fraction of the gradients that top-k sends. Default: 0.01, as Aji and Heafield 2017 drop 99 %; "
         "it counts with top-k alone.",

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.strict_model import InputModel
-from sizing.units import BytesPerSecond, Fraction, PositiveSeconds
+from sizing.units import BytesPerSecond, Fraction, OrText, PositiveSeconds
 
 Place = Literal["none", "host", "nvme"]
 """Where a part of the state is stored between its uses: on the GPU, in host memory, or on the drives of the node."""
@@ -17,7 +17,7 @@ Place = Literal["none", "host", "nvme"]
 OFFLOAD_RATES = ("layer_seconds", "link_bytes_per_second", "nvme_bytes_per_second", "optimizer_parameters_per_second")
 """Fields that give the speed of copies and updates. They move nothing by themselves."""
 
-_Share = Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]
+_Share = OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]]
 
 _AnyPlace = Annotated[AnySpelling[Place], BeforeValidator(lambda name: "host" if str(name).lower() == "cpu" else name)]
 """Host memory is cpu in the configs of DeepSpeed and FSDP."""

@@ -12,13 +12,13 @@ from sizing.spelling import AnySpelling
 from sizing.state.optimizers import Dtype
 from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.strict_model import InputModel
-from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, Seconds, parse_count
+from sizing.units import BytesPerSecond, Fraction, OrText, PositiveSeconds, Seconds, parse_count
 
 Content = Literal["full", "delta"]
 Way = Literal["network", "storage"]
 Transfer = Literal["broadcast", "peer-to-peer"]
 
-_Parameters = Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]
+_Parameters = OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]]
 
 _DELTA = plausible_choice("training.reinforcement.publication.delta_fraction")
 NETWORK_FRACTION = plausible_range("training.reinforcement.publication.network_fraction")
@@ -34,7 +34,7 @@ class Publication(InputModel):
     content: AnySpelling[Content] = Field(
         "full", description="What is sent. With full all weights, with delta the values that have changed."
     )
-    delta_fraction: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    delta_fraction: OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]] = Field(
         _DELTA.midpoint,
         json_schema_extra={"source": _DELTA.reason},
         description="Fraction of the weights' bytes that a delta has, positions included. "
@@ -58,7 +58,7 @@ class Publication(InputModel):
         description="Whether trainers copy weights to host memory first and send them from there, as a checkpoint "
         "engine does that outlives them. Default: weights go from GPU to GPU.",
     )
-    network_fraction: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
+    network_fraction: OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]] | None = Field(
         None,
         json_schema_extra={"source": NETWORK_FRACTION.reason},
         description="Fraction of the line rate of a node's compute network at which it receives weights. "

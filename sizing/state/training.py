@@ -15,7 +15,7 @@ from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimi
 from sizing.state.reinforcement import Reinforcement
 from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype
 from sizing.strict_model import InputModel
-from sizing.units import PositiveSeconds, parse_count
+from sizing.units import OrText, PositiveSeconds, parse_count
 
 FrameworkName = Literal[
     "megatron",
@@ -132,6 +132,12 @@ def _split_names(names: object) -> object:
     return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
 
 
+_Names = Annotated[
+    tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50), BeforeValidator(_split_names)
+]
+"""Input: a list of names."""
+
+
 BaseDtype = Literal["nf4", "fp4", "int8", "fp8-block", "mxfp4", "bf16", "fp16", "fp32"]
 """Dtypes of the frozen weights under adapters. bitsandbytes has nf4, fp4 and int8; the next two are those of published
 weights, which `scaled_dtypes` describes."""
@@ -166,10 +172,7 @@ class Adapters(InputModel):
     rank: Annotated[int, Field(ge=1, le=10_000)] = Field(
         description="Inner dimension of the two matrices of an adapter, r in Hu et al. 2021."
     )
-    tensors: Annotated[
-        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
-        BeforeValidator(_split_names),
-    ] = Field(
+    tensors: OrText[_Names] | None = Field(
         None,
         description="Matrices that get an adapter, by name, by the beginning of the name, or by PEFT's names of "
         "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
@@ -197,10 +200,7 @@ class Adapters(InputModel):
         description="Whether a magnitude for each output of an adapted matrix is trained too (DoRA, PEFT's use_dora; "
         "Liu et al. 2024, arXiv 2402.09353). Default: no.",
     )
-    modules_to_save: Annotated[
-        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
-        BeforeValidator(_split_names),
-    ] = Field(
+    modules_to_save: OrText[_Names] | None = Field(
         None,
         description="Modules that are trained whole beside the adapters, by PEFT's names (embed_tokens, lm_head, norm) "
         "or those of tensors. Each is a copy that is saved with the adapters; a tied head is a copy of its own. From a "
@@ -364,16 +364,13 @@ class Training(InputModel):
         description="Low-rank adapters (LoRA) that are trained while the model is frozen. "
         "Default: the model itself is trained.",
     )
-    frozen: Annotated[
-        Annotated[tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50)] | None,
-        BeforeValidator(_split_names),
-    ] = Field(
+    frozen: OrText[_Names] | None = Field(
         None,
         description="Tensors that are not trained, by name or by the beginning of the name, such as attention, ffn, "
         "experts, q_proj or lm_head. Their weights are saved without optimizer state. A text has commas between names. "
         "Default: none.",
     )
-    trained_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)] | None = Field(
+    trained_parameters: OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)]] | None = Field(
         None,
         description="Parameters that are trained of a model given by model.num_parameters, whose tensors have no names "
         "for frozen; of the others the weights are saved. Default: all.",
@@ -456,12 +453,12 @@ class Training(InputModel):
         description="How data-parallel ranks compress the gradients that they exchange, and what each then keeps. "
         "Default: gradients are exchanged as they are.",
     )
-    num_tokens: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)] | None = Field(
+    num_tokens: OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)]] | None = Field(
         None,
         description="Tokens of the whole run; with critical_batch_tokens those that small batches need. "
         "Default: unknown, so steps of the run are not computed.",
     )
-    critical_batch_tokens: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**15)] | None = Field(
+    critical_batch_tokens: OrText[Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**15)]] | None = Field(
         None,
         description="Critical batch size in tokens, at which a run takes twice the fewest steps and twice the fewest "
         "tokens (McCandlish et al. 2018). Default: unknown, so the tokens of a run do not depend on its batch.",

@@ -10,6 +10,7 @@ from sizing.units.inputs import (
     BytesPerSecond,
     FileContent,
     Fraction,
+    OrText,
     PositiveSeconds,
     Seconds,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "BytesPerSecond",
     "FileContent",
     "Fraction",
+    "OrText",
     "PositiveSeconds",
     "Seconds",
     "binary_bytes_text",

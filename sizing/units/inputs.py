@@ -5,13 +5,25 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, Base64Bytes, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Base64Bytes,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from sizing.errors import broken_rule
 from sizing.units.reading import parse_bytes, parse_bytes_per_second, parse_fraction, parse_seconds
 from sizing.units.scale import SECONDS_PER_DAY
+
+_Value = TypeVar("_Value")
 
 MAX_BYTES = 10**21
 """A zettabyte: more than any site stores, so a number above is a typing error."""
@@ -36,6 +48,27 @@ def _schema(base: str, example: str, *, least: float, most: float) -> WithJsonSc
     number = {"type": base, "minimum": least, "maximum": most}
     return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
 
+
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+"""Names that JSON Schema has for bounds, by pydantic's, which it writes where a bound stands behind a validator."""
+
+
+class _OrText:
+    """Annotation of a field whose validator reads text: the JSON Schema of input says so, that of answers does not.
+
+    It stands last, so that it sees the bounds.
+    """
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        described = {_BOUNDS.get(key, key): value for key, value in handler(schema).items()}
+        if handler.mode == "serialization":
+            return described
+        kinds = described["anyOf"] if described.keys() == {"anyOf"} else [described]
+        return {"anyOf": [*kinds, {"type": "string"}]}
+
+
+OrText = Annotated[_Value, _OrText()]
+"""Input: a value of a type whose validator reads text too."""
 
 Fraction = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(parse_fraction)]
 """Input: a fraction of 1, or text in percent. The field that uses it states the bounds."""

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
 from service.http.etags import Constant
 from service.routes.pages import OpenApiDocument
 from sizing.questions.registry import ANSWER, QUESTIONS
-from sizing.scenario import REFERENCE_SCENARIO
+from sizing.scenario import REFERENCE_SCENARIO, Scenario
 from tests.descriptions import flaw_of
 from tests.service.conftest import created_token
 from tests.service.test_problems import problem
@@ -34,7 +35,7 @@ drawn too much that fits nowhere, and three of ten runs follow fewer."""
 OTHER_QUESTIONS = f"^/v1/({'|'.join(e.question.route.path for e in QUESTIONS.values() if e is not ANSWER)})$"
 """Most fields of their bodies are those of a scenario, which the coverage of /v1/sizings goes through: a coverage of
 their own has one scenario as it is."""
-
+BATCH = {"global_batch_size": 512, "micro_batch_size": 1, "sequence_length": 8192}
 
 exhaustive = pytest.mark.exhaustive(minutes=6)
 
@@ -135,6 +136,50 @@ def test_every_schema_has_one_plain_name_for_generators_of_clients(document: dic
     assert [name for name in schemas if not re.fullmatch("[A-Za-z0-9]+", name)] == []
     assert {name: schema["title"] for name, schema in schemas.items() if schema.get("title", name) != name} == {}
     assert {"Adapters", "NetworkAdapters"} <= set(schemas)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        {"cluster": {"nodes": "4 x dgx-a100, 4 x dgx-h100"}},
+        {"cluster": {"nodes": ["4 x dgx-a100", {"count": 4, "node": "dgx-h100", "storage_nics": "2 x 400 Gb/s"}]}},
+        {"cluster": {"storage_nics": "2 x 400 Gb/s"}},
+        {"parallelism": {"pipeline": 8, "layers_per_stage": "3,6x4,5"}},
+        {"model": {"num_parameters": "400B", "num_active_parameters": "250B", "num_experts": 16}},
+        {"training": {"frozen": "attention, ffn"} | BATCH | {"num_tokens": "1T", "critical_batch_tokens": "4M"}},
+        {"training": {"offload": {"optimizer": "host", "optimizer_fraction": "50 %"}}},
+        {"training": {"adapters": {"rank": 8, "tensors": "q_proj, v_proj", "modules_to_save": "lm_head"}}},
+        {"checkpoint": {"stored_fraction": "90 %", "reduction": {"compression": {"weights_fraction": "80 %"}}}},
+        {"retention": {"free_fraction": "10 %", "redundancy_fraction": "25 %"}},
+        {"targets": {"max_overhead_fraction": "5 %", "min_goodput_fraction": "90 %"}},
+    ],
+    ids=str,
+)
+def test_text_that_a_scenario_reads_is_in_its_schema_too(scenario: dict[str, Any], document: dict[str, Any]) -> None:
+    Scenario.model_validate({"model": {"preset": "llama-3.1-8b"}} | scenario)
+    schema = {"$ref": "#/components/schemas/Scenario", "components": document["components"]}
+    jsonschema_rs.Draft202012Validator(schema).validate({"model": {"preset": "llama-3.1-8b"}} | scenario)
+
+
+def test_what_an_answer_has_as_a_number_or_a_list_is_no_text_there(document: dict[str, Any]) -> None:
+    kinds = document["components"]["schemas"]["Parallelism"]["properties"]["layers_per_stage"]["anyOf"]
+    assert [kind["type"] for kind in kinds] == ["array", "null"]
+
+
+def test_bounds_have_the_names_of_json_schema(document: dict[str, Any]) -> None:
+    """Pydantic writes a bound by its own name where it stands behind a validator."""
+
+    def keywords(part: Any) -> Iterator[str]:
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            yield from keywords(inner)
+        if isinstance(part, dict):
+            yield from part
+            if part.get("type") in ("array", "object") and {"maxLength", "minLength"} & part.keys():
+                yield f"a length of an {part['type']}"
+
+    schemas = [{**schema, "examples": []} for schema in document["components"]["schemas"].values()]
+    wrong = {"ge", "gt", "le", "lt", "a length of an array", "a length of an object"}
+    assert {name for name in keywords(schemas) if name in wrong} == set()
 
 
 def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from sizing.errors import broken_rule
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 from sizing.strict_model import InputModel
-from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
+from sizing.units import SECONDS_PER_DAY, Fraction, OrText, PositiveSeconds
 
 MAX_GROUPS = 64
 """Groups are answered one by one, and a table of more is not read. A choice."""
@@ -65,7 +65,7 @@ class JobGroup(InputModel):
     start: Start = Field(
         "random", description="When in its interval each job saves first: at random, all together, or evenly staggered."
     )
-    compute_jitter_fraction: Annotated[Fraction, Field(ge=0, le=0.5, allow_inf_nan=False)] = Field(
+    compute_jitter_fraction: OrText[Annotated[Fraction, Field(ge=0, le=0.5, allow_inf_nan=False)]] = Field(
         0.05,
         description="Max fraction by which the compute time between two saves varies, up or down. "
         "Default: 0.05, as jobs without jitter that collide once collide every time.",

@@ -26,7 +26,7 @@ from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 from sizing.sized_layout import size_layout
 from sizing.spelling import AnySpelling
 from sizing.strict_model import InputModel
-from sizing.units import SECONDS_PER_YEAR, BytesPerSecond, Fraction, PositiveSeconds, rate_text
+from sizing.units import SECONDS_PER_YEAR, BytesPerSecond, Fraction, OrText, PositiveSeconds, rate_text
 
 MAX_OFFERS = 20
 """Rows of a table that can still be read."""
@@ -189,7 +189,7 @@ class Workload(InputModel):
     scenario: Scenario = Field(
         description="Model, layout, cluster, failures and targets; its storage and prices are left to the offers."
     )
-    share_fraction: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    share_fraction: OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]] = Field(
         1.0, description="Fraction of the horizon for which it runs; those of all workloads are at most 1. Default: 1."
     )
     shared: SharedStorage = Field(

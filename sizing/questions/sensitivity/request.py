@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from sizing.guesses.guess import Headline, InputSwing
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 from sizing.strict_model import InputModel, StrictModel
-from sizing.units import Fraction
+from sizing.units import Fraction, OrText
 
 DEFAULT_FRACTION = 0.2
 """A fifth: about as far as measured rates and published figures are off. A choice."""
@@ -34,7 +34,7 @@ class SensitivityRequest(InputModel):
     model_config = ConfigDict(json_schema_extra={"examples": [REFERENCE_SENSITIVITY]})
 
     scenario: Scenario = Field(description="Scenario whose given inputs are varied, one at a time.")
-    fraction: Annotated[Fraction, Field(gt=0, lt=1)] = Field(
+    fraction: OrText[Annotated[Fraction, Field(gt=0, lt=1)]] = Field(
         DEFAULT_FRACTION,
         description="By which fraction of itself a number goes down and up that has neither a range here nor a "
         f"published one. Default: {DEFAULT_FRACTION:g}.",
