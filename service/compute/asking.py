@@ -21,7 +21,7 @@ from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
 from service.compute.pool import ClientCompute, Compute
 from service.database.jobs import NewJob
 from service.errors import OutOfTime
-from service.http.problems import Responses
+from service.http.problems import Responses, described_headers
 from service.reports import report_response
 from service.tracing import present_traceparent
 from service_client.terms import ReportForm
@@ -32,19 +32,11 @@ RETRY_AFTER = f"{SECONDS_BETWEEN_BEATS:.0f}"
 """Seconds until who asks for the state of a job may ask again."""
 
 
-def _header(description: str) -> dict[str, object]:
-    return {"description": description, "schema": {"type": "string"}}
-
-
 ACCEPTED: Responses = {
     202: {
         "description": "It is a job now: as asked with Prefer: respond-async, or as it takes too long to wait for",
-        "headers": {
-            "Location": _header("Path of the job."),
-            "Preference-Applied": _header("The preference that was followed: respond-async; none without one."),
-            "Retry-After": _header("Seconds until its state may be asked for."),
-        },
     }
+    | described_headers("Location", "Preference-Applied", "Retry-After")
 }
 
 

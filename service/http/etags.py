@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from service.errors import ChangedMeanwhile, NoPrecondition
 from service.http.accept import takes_gzip
-from service.http.problems import Responses
+from service.http.problems import Responses, described_headers
 
 _DIGITS = 32
 """128 bits: no two states of a document have the same by chance."""
@@ -67,8 +67,11 @@ def require_match(etag: str, if_match: str | None) -> None:
 _MIN_PACKED_BYTES = 1024
 """Min size of what is packed: less fits one packet anyway."""
 
-NOT_MODIFIED: Responses = {304: {"description": "Not Modified"}}
-"""OpenAPI description of a route with such an answer."""
+NOT_MODIFIED: Responses = {
+    200: described_headers("ETag"),
+    304: {"description": "Not Modified"} | described_headers("ETag"),
+}
+"""OpenAPI description of a route that sends an ETag, and no content to who has it."""
 
 
 @dataclass(frozen=True)

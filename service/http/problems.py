@@ -127,14 +127,40 @@ Responses = dict[int | str, dict[str, Any]]
 """OpenAPI description of a route's answers, by status."""
 
 
+_TEXT, _SECONDS = {"type": "string"}, {"type": "integer", "minimum": 0}
+_HEADERS = {
+    "ETag": ("State of the content: what If-None-Match, or If-Match of a change, may name.", _TEXT),
+    "Location": ("Path of what was made, or existed already; of a question that takes long, of its job.", _TEXT),
+    "Preference-Applied": ("Preference that was followed: respond-async. Absent where none was.", _TEXT),
+    "Retry-After": ("Seconds after which to ask again.", _SECONDS),
+    "WWW-Authenticate": ("Bearer, and what the token lacks.", _TEXT),
+}
+"""Headers that programs act on: what they say, and the schema of their values."""
+
+
+def described_headers(*names: str) -> dict[str, Any]:
+    """Describe for OpenAPI the headers of an answer, some of which one answer may lack."""
+    described = {name: {"description": _HEADERS[name][0], "schema": _HEADERS[name][1]} for name in names}
+    return {"headers": described} if described else {}
+
+
 def responses(*statuses: int) -> Responses:
     """Describe for OpenAPI a route that can answer with these problems."""
-    return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
+    sent = {
+        status: {name for kind in KINDS.values() if kind.status == status for name in kind.headers}
+        for status in statuses
+    }
+    return {
+        status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase}
+        | described_headers(*sorted(sent[status] & _HEADERS.keys()))
+        for status in statuses
+    }
 
 
-def already_there(model: type[BaseModel]) -> Responses:
-    """Describe for OpenAPI a route that answers 200 where the thing to make already exists."""
-    return {200: {"model": model, "description": "It existed already"}}
+def creation_responses(model: type[BaseModel], *more_headers: str) -> Responses:
+    """Describe for OpenAPI a route that makes a thing, and answers 200 where it already exists."""
+    sent = described_headers("Location", *more_headers)
+    return {201: sent, 200: {"model": model, "description": "It existed already"} | sent}
 
 
 def refusal(error: InvalidInput) -> Response:

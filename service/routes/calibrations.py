@@ -17,7 +17,7 @@ from service.compute.pool import Compute
 from service.database import calibrations
 from service.database.calibrations import MAX_RUNS, FitRequest, select_runs
 from service.errors import NotFound, explained
-from service.http.problems import responses
+from service.http.problems import described_headers, responses
 from service.reports import IN_WORDS, choose_form, contents_of, respond_with_document
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageQuery, page_of
@@ -88,7 +88,7 @@ def id_in_path(calibration_id: Annotated[str, Path(description="Id of a calibrat
 @router.post(
     "",
     status_code=201,
-    responses=responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    responses={201: described_headers("Location")} | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
     summary="Calibrate a storage system",
 )
 async def create_calibration(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from service.errors import NotFound
 from service.http.etags import NOT_MODIFIED, Constant, Sender
-from service.http.problems import responses
+from service.http.problems import described_headers, responses
 from service.reports import FORMS, IN_WORDS, choose_form, contents_of
 from service_client.terms import ReportForm
 from sizing.catalog_file import CatalogEntry, entry_named
@@ -54,7 +54,7 @@ _SCHEMA_EXAMPLES = {
     "scenario": {"summary": "Without its fields", "value": {"title": "Scenario", "examples": [FIRST_SCENARIO]}}
 }
 
-_LISTED = {200: {"content": contents_of(*IN_WORDS)}, **NOT_MODIFIED, **responses(406)}
+_LISTED = NOT_MODIFIED | {200: {"content": contents_of(*IN_WORDS)} | described_headers("ETag")} | responses(406)
 """Responses of a list: JSON, or in words by `Accept`."""
 
 
@@ -166,8 +166,8 @@ async def list_techniques(send: Sender, form: CatalogForm) -> Response:
     "/schemas/{name}",
     response_model=dict[str, Any],
     responses={
-        200: {"content": {"application/json": {"examples": _SCHEMA_EXAMPLES}}},
         **NOT_MODIFIED,
+        200: {"content": {"application/json": {"examples": _SCHEMA_EXAMPLES}}} | described_headers("ETag"),
         **responses(404),
     },
     summary="The fields of a question",

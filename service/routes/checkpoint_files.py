@@ -16,7 +16,7 @@ from sizing.checkpoint_files.contents import CheckpointContents
 from sizing.checkpoint_files.sent import REFERENCE_FILE, SentFile
 
 Accept = Annotated[str | None, Header(include_in_schema=False)]
-_REFUSALS = responses(400, 406, 408, 413, 415, 422, 503)
+_REFUSALS = responses(400, 406, 408, 413, 415, 422, 501, 503)
 
 inspections = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=ResultRoute)
 

@@ -46,7 +46,7 @@ async def create_import(
 @offer_tables.post(
     "/offer-tables",
     response_model=OfferTable,
-    responses={**ACCEPTED, **responses(400, 406, 408, 413, 415, 422, 503)},
+    responses={**ACCEPTED, **responses(400, 406, 408, 413, 415, 422, 501, 503)},
     summary="Read or write offers as a table of a spreadsheet",
 )
 async def create_offer_table(

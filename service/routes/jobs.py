@@ -15,7 +15,7 @@ from service.compute.asking import PATH, RETRY_AFTER
 from service.compute.jobs import Jobs
 from service.database import jobs
 from service.errors import Conflict, explained
-from service.http.problems import kind_with, responses
+from service.http.problems import described_headers, kind_with, responses
 from service.reports import VERSION_HEADER, contents_of, report_response
 from service.routes.pagination import PageQuery, page_of
 from service_client.documents import Job, Page
@@ -55,7 +55,9 @@ def list_jobs(
     return page_of(JobPage, rows, page.limit, Job.model_validate, lambda row: str(row.id))
 
 
-@router.get("/{job_id}", responses=responses(404, 503), summary="State of a job")
+@router.get(
+    "/{job_id}", responses={200: described_headers("Retry-After")} | responses(404, 503), summary="State of a job"
+)
 def get_job(asked_id: JobId, database: OpenDatabase, response: Response) -> Job:
     """Its state, times and progress, and why it has no result where it failed. `Retry-After` says when to ask again."""
     job = Job.model_validate(jobs.job_of_id(database, asked_id))

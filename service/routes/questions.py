@@ -44,7 +44,7 @@ def router_of(entries: Iterable[QuestionEntry[Any, Any]]) -> APIRouter:
             responses={
                 200: {"content": contents_of(*(() if route.csv else PAGES))},
                 **ACCEPTED,
-                **responses(400, 406, 408, 413, 415, 422, 503),
+                **responses(400, 406, 408, 413, 415, 422, 501, 503),
             },
             summary=route.summary,
             description=route.full_description,

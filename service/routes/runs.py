@@ -14,7 +14,7 @@ from service.database.names import Description
 from service.database.runs import RunFilter, retire_runs
 from service.errors import explained
 from service.http.bodies import JsonRequest
-from service.http.problems import already_there, responses
+from service.http.problems import creation_responses, responses
 from service.notices import Notices
 from service.routes.json_route import JsonRoute, ResultRoute
 from service.routes.pagination import PageQuery, page_of
@@ -87,7 +87,7 @@ class RunsQuery(PageQuery):
 @publication.post(
     "",
     status_code=201,
-    responses=already_there(PublishedRun) | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    responses=creation_responses(PublishedRun) | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
     summary="Publish a benchmark run",
 )
 def publish_run(

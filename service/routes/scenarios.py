@@ -21,7 +21,7 @@ from service.database.names import MAX_KEY_CHARACTERS, Name
 from service.database.tables import ScenarioRow
 from service.errors import Busy, TakesTooLong, explained
 from service.http.bodies import JsonRequest
-from service.http.problems import already_there, responses
+from service.http.problems import creation_responses, responses
 from service.reports import (
     ReportSubject,
     changes_since,
@@ -89,7 +89,7 @@ ScenarioId = Annotated[UUID, Depends(id_in_path)]
 @router.post(
     "",
     status_code=201,
-    responses=already_there(SavedScenario) | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
+    responses=creation_responses(SavedScenario) | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
     summary="Save a scenario",
 )
 async def save_scenario(
@@ -148,7 +148,7 @@ class ReportQuery(StrictModel):
 @router.get(
     "/{scenario_id}/report",
     response_model=SizingReport,
-    responses={200: {"content": contents_of()}, **responses(404, 406, 422, 503)},
+    responses={200: {"content": contents_of()}, **responses(404, 406, 422, 501, 503)},
     summary="Answer a saved scenario",
 )
 async def get_report(

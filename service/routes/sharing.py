@@ -97,7 +97,7 @@ def get_shared_scenario(saved_id: SharedId, database: OpenDatabase) -> SavedScen
 @shared.get(
     "/report",
     response_model=SizingReport,
-    responses={200: {"content": contents_of()}, **responses(401, 404, 406, 422, 503)},
+    responses={200: {"content": contents_of()}, **responses(401, 404, 406, 422, 501, 503)},
     summary="Answer the scenario of a sharing link",
 )
 async def get_shared_report(

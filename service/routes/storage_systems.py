@@ -15,7 +15,7 @@ from service.database.storage_systems import SystemChange, SystemOverview
 from service.database.tables import StorageSystemRow
 from service.errors import explained
 from service.http.etags import NOT_MODIFIED, IfNoneMatch, etag_of, is_among, require_match
-from service.http.problems import already_there, responses
+from service.http.problems import creation_responses, described_headers, responses
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import Limit, page_of
 from service_client.documents import Page, StorageSystem, StorageSystemSummary
@@ -76,7 +76,7 @@ class SystemPageQuery(StrictModel):
 @router.post(
     "",
     status_code=201,
-    responses=already_there(StorageSystem) | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
+    responses=creation_responses(StorageSystem, "ETag") | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
     summary="Add a storage system",
 )
 def create_storage_system(
@@ -119,7 +119,7 @@ def get_storage_system(
 
 @router.patch(
     "/{name}",
-    responses=responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 428, 503, 507),
+    responses={200: described_headers("ETag")} | responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 428, 503, 507),
     summary="Change a storage system",
 )
 def change_storage_system(

@@ -1,9 +1,14 @@
 """What the query and the headers of a request ask for: known names, each once, and the state that a client has seen."""
 
+from typing import Any
+
 import httpx
 import pytest
 
 from tests.service.conftest import bearer
+
+SENT_TO_PROGRAMS = {"ETag", "Location", "Preference-Applied", "Retry-After", "WWW-Authenticate"}
+GPT2 = {"model": {"preset": "gpt2"}}
 
 
 @pytest.fixture
@@ -56,3 +61,58 @@ def test_json_is_utf_8(client: httpx.Client, charset: str, status: int) -> None:
     headers = {"content-type": f"application/json; charset={charset}"}
     answered = client.post("/v1/sizings", content=b'{"model": {"preset": "gpt2"}}', headers=headers)
     assert answered.status_code == status
+
+
+ASKED: list[tuple[str, dict[str, Any], int]] = [
+    ("POST /v1/sizings", {"json": GPT2}, 200),
+    ("POST /v1/sizings", {"json": GPT2, "headers": {"prefer": "respond-async"}}, 202),
+    ("GET /v1/models", {}, 200),
+    ("GET /v1/models", {"headers": {"if-none-match": "*"}}, 304),
+    ("GET /v1/schemas/{name}", {"name": "scenario"}, 200),
+    ("POST /v1/storage-systems", {"json": {"name": "described"}}, 201),
+    ("POST /v1/storage-systems", {"json": {"name": "described"}}, 200),
+    ("POST /v1/storage-systems", {"json": {"name": "described"}, "headers": {"authorization": "Bearer no"}}, 401),
+    ("GET /v1/storage-systems/{name}", {"name": "described"}, 200),
+    ("GET /v1/storage-systems/{name}", {"name": "described", "headers": {"if-none-match": "*"}}, 304),
+    ("PATCH /v1/storage-systems/{name}", {"name": "described", "json": {}, "headers": {"if-match": "*"}}, 200),
+    ("PATCH /v1/storage-systems/{name}", {"name": "described", "json": {}, "headers": {"if-match": '"a"'}}, 412),
+    ("PATCH /v1/storage-systems/{name}", {"name": "described", "json": {}}, 428),
+    ("POST /v1/scenarios", {"json": {"name": "described", "scenario": GPT2}}, 201),
+    ("GET /v1/jobs", {"headers": {"authorization": ""}}, 401),
+]
+"""Route, request and status, one after the other."""
+
+
+def test_the_headers_and_the_status_of_an_answer_are_those_of_the_document(client: httpx.Client, token: str) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for route, asked, status in ASKED:
+        method, path = route.split()
+        request = {key: value for key, value in asked.items() if key not in ("name", "headers")}
+        headers = bearer(token) | asked.get("headers", {})
+        answered = client.request(method, path.format(name=asked.get("name")), headers=headers, **request)
+        assert answered.status_code == status, (route, answered.text)
+        documented = paths[path][method.lower()]["responses"][str(status)].get("headers", {})
+        sent = {name for name in SENT_TO_PROGRAMS if name in answered.headers}
+        assert sent == documented.keys(), (route, status)
+
+
+def test_a_job_that_has_not_ended_says_when_to_ask_again_as_the_document_has_it(client: httpx.Client) -> None:
+    made = client.post("/v1/sweeps", json={"scenario": GPT2}, headers={"prefer": "respond-async"})
+    state = client.get(made.headers["location"])
+    assert ("retry-after" in state.headers) == (state.json()["ended_at"] is None)
+    described = client.get("/openapi.json").json()["paths"]["/v1/jobs/{job_id}"]["get"]["responses"]["200"]
+    assert described["headers"].keys() == {"Retry-After"}
+
+
+def test_a_form_that_an_installation_may_lack_is_documented_wherever_it_can_be_asked_for(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    forms = {
+        (path, method): operation["responses"]["200"]["content"]
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if "content" in operation["responses"].get("200", {})
+    }
+    may_lack = {at for at, content in forms.items() if "application/pdf" in content}
+    assert may_lack
+    assert [at for at in may_lack if "501" not in paths[at[0]][at[1]]["responses"]] == []
+    assert "501" in paths["/v1/offer-tables"]["post"]["responses"]
