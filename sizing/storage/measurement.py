@@ -335,10 +335,22 @@ class Measurement(MeasuredModel):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
-        lengths = {len(self.seconds), len(self.first_done_seconds), len(self.rank_seconds)}
-        if len(lengths) != 1 or {len(ranks) for ranks in self.rank_seconds} != {self.num_ranks}:
+        if self.num_nodes > self.num_ranks:
             raise broken_rule(
-                "must have one entry per repetition, and in rank_seconds one per rank",
+                f"has num_nodes {self.num_nodes:,} above num_ranks {self.num_ranks:,}: a node takes part by its ranks",
+                "take the document as the agent wrote it",
+            )
+        lengths = [len(self.seconds), len(self.first_done_seconds), len(self.rank_seconds)]
+        if len(set(lengths)) != 1:
+            raise broken_rule(
+                "must have one entry per repetition in seconds, first_done_seconds and rank_seconds, "
+                f"and has {', '.join(map(str, lengths))}",
+                "take the document as the agent wrote it",
+            )
+        wrong = [len(ranks) for ranks in self.rank_seconds if len(ranks) != self.num_ranks]
+        if wrong:
+            raise broken_rule(
+                f"has num_ranks {self.num_ranks:,} and a repetition with {wrong[0]:,} entries in rank_seconds",
                 "take the document as the agent wrote it",
             )
         if self.rank_bytes is not None and (len(self.rank_bytes), sum(self.rank_bytes)) != (

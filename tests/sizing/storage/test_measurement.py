@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, explain
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.measurement import BenchmarkResult, Measurement
@@ -110,6 +110,20 @@ def test_the_rate_is_the_total_over_the_median_time() -> None:
 def test_a_document_that_contradicts_itself_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Measurement.model_validate(measurement() | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"num_nodes": 3}, "has num_nodes 3 above num_ranks 2: a node takes part by its ranks"),
+        ({"num_ranks": 1}, "has num_ranks 1 and a repetition with 2 entries in rank_seconds"),
+        ({"first_done_seconds": [1.0]}, "in seconds, first_done_seconds and rank_seconds, and has 3, 1, 3"),
+    ],
+)
+def test_a_refusal_says_which_numbers_contradict_each_other(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Measurement.model_validate(measurement() | changed)
+    assert sentence in str(explain(refused.value, Measurement))
 
 
 def test_what_was_not_measured_is_null_and_old_documents_still_read() -> None:
