@@ -139,9 +139,9 @@ def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, s
     )
 
 
-_ALTERNATIVE = re.compile(r"literal\[|constrained-|function-")
+_ALTERNATIVE = re.compile(r"literal\[|constrained-|function-|(float|int|str)$")
 """Begins pydantic's name of an alternative that is no block, as no field's name does."""
-_OF_ANOTHER_KIND = ("float_type", "float_parsing", "model_type")
+_OF_ANOTHER_KIND = ("float_type", "float_parsing", "model_type", "string_type")
 
 
 def of_alternatives(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> Iterator[ErrorDetails]:
@@ -277,10 +277,13 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
     if kind in ("too_short", "too_long") and isinstance(text := details["input"], str):
         kind = f"string_{kind}" if context["actual_length"] == len(text) else kind  # or of entries that it lists
+    if kind == "model_attributes_type" and details["loc"]:
+        kind = "model_type"
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
     is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
     names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found
-    value = "" if kind == "missing" or names_value else shown(details["input"])
+    is_empty = kind == "too_short" and not details["input"]
+    value = "" if kind == "missing" or (names_value and not is_empty) else shown(details["input"])
     match kind:
         case "broken_rule":
             rule, remedy = context["rule"], context["remedy"]

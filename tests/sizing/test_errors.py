@@ -84,6 +84,14 @@ def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
                 ({"parallelism": {"layers_per_stage": [True, 11]}}, "layers_per_stage.0 must be a whole number"),
                 ({"training": {"distributed_optimizer": 1}}, "distributed_optimizer must be true or false, got 1"),
                 (
+                    {"storage": {"profile": {"write_bytes_per_second": 1e9, "write_stripe_count": True}}},
+                    "storage.profile.write_stripe_count must be a number, got true: give a number.",
+                ),
+                (
+                    {"cluster": {"storage_nics": 5}},
+                    "cluster.storage_nics must be an object, got 5: give an object with named fields.",
+                ),
+                (
                     {"training": {"distributed_optimizer": "yes"}},
                     "must be true or false, got 'yes': give true or false",
                 ),

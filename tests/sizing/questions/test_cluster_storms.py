@@ -149,7 +149,7 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
             },
             "jobs.0.scenario.checkpoint.tiers.0.recovered_fraction is required",
         ),
-        ({"jobs": []}, "jobs must have at least 1 entries: add"),
+        ({"jobs": []}, "jobs must have at least 1 entries, got []: add"),
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )
