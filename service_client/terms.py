@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units import PositiveSeconds
 
 ReportForm = Literal["json", "html", "pdf", "presentation", "csv"]
@@ -34,7 +34,7 @@ MAX_KEPT_RUNS = 10_000_000
 """Max runs that retention may keep of one storage system: one a minute for 20 years."""
 
 
-class RunRetention(StrictModel):
+class RunRetention(InputModel):
     """How long the runs of a storage system are kept. Those that a stored calibration rests on stay in any case."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_age_seconds": 63_072_000, "max_runs": None}]})

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Base64Bytes, ConfigDict, Field, model_validator
 
 from sizing.errors import InvalidInput, NotInstalled, require_one_of
 from sizing.spreadsheets import TableWriter, guarded, unguarded
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
 
 TABLE_KINDS = ("csv", "xlsx")
@@ -61,7 +61,7 @@ _ZIP = b"PK\x03\x04"
 _REMEDY = "name rows as ckpt-size decide writes them: write bandwidth, capacity, price per terabyte, once"
 
 
-class PriceDocument(BaseModel):
+class PriceDocument(InputModel):
     """A price as its offer has it, with further fields that the decision checks."""
 
     model_config = ConfigDict(extra="allow")
@@ -71,7 +71,7 @@ class PriceDocument(BaseModel):
     every: str | None = Field(None, description="Period after which it is paid again, or once. Default: paid by use.")
 
 
-class OfferDocument(BaseModel):
+class OfferDocument(InputModel):
     """An offer as a decision takes it, with further fields that the decision checks."""
 
     model_config = ConfigDict(extra="allow")
@@ -83,7 +83,7 @@ class OfferDocument(BaseModel):
     )
 
 
-class OfferTableRequest(StrictModel):
+class OfferTableRequest(InputModel):
     """Offers, or a table of a spreadsheet that holds some."""
 
     text: Annotated[str, Field(max_length=1_000_000)] | None = Field(

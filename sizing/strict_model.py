@@ -53,6 +53,15 @@ def with_strict_truth(schema: Any, *, takes_texts: bool, is_inside: bool = False
     return changed
 
 
+class StrictTruth:
+    """Annotation of a field that is validated outside its model, as an InputModel validates it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the field, whose truth values and numbers are not taken for each other."""
+        schema: CoreSchema = with_strict_truth(handler(source), takes_texts=True, is_inside=True)
+        return schema
+
+
 class StrictModel(BaseModel):
     """A document or a part of one: frozen, and refused where it has a field that is not known."""
 

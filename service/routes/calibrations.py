@@ -26,7 +26,7 @@ from service_client.documents import CalibrationSummary, Page, StoredCalibration
 from sizing.errors import broken_rule
 from sizing.present.calibrations import calibration_document
 from sizing.storage.calibration import Calibration, Publisher
-from sizing.strict_model import StrictModel
+from sizing.strict_model import InputModel
 from sizing.units.inputs import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/calibrations", tags=["calibrations"], route_class=JsonRoute)
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/storage-systems/{name}/calibrations", tags=["cali
 RunId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class NewCalibration(StrictModel):
+class NewCalibration(InputModel):
     """From which runs to calibrate, and where they have several engines, for which."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"run_ids": ["20261121T120000Z-1a2b3c"]}]})

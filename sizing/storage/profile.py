@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
 from sizing.errors import InvalidInput, broken_rule
 from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
@@ -34,10 +34,11 @@ class MeasuredOn(InputModel):
 
 
 if TYPE_CHECKING:
-    _Document = BaseModel  # the program asks for `write` and `read`, and for no field of documents
+    _Document = InputModel  # the program asks for `write` and `read`, and for no field of documents
 else:
     _Document = create_model(
         "_Document",
+        __base__=InputModel,
         **{
             figure.document_name(direction): (
                 figure.kind | None,
@@ -54,8 +55,6 @@ class StorageProfile(_Document):
     """Max rates of a storage system, and the times of a save or a restore that nothing overlaps."""
 
     # Documents have the figures of both directions side by side, by names that follow from `Rates`.
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     measured: MeasuredOn | None = Field(
         None, description="Benchmark run that the rates come from. Default: they were not measured here."

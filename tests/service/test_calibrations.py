@@ -223,7 +223,8 @@ def test_a_calibration_belongs_to_its_storage_system(
     ("body", "status", "sentence"),
     [
         ({"run_ids": ["nothing"]}, 404, "run_ids must be ids of runs of calibrated, got 'nothing'"),
-        ({"run_ids": []}, 422, "run_ids must have at least 1 entries"),
+        ({"run_ids": []}, 422, "run_ids must have at least 1 entries, got []"),
+        ({"latest": True}, 422, "latest must be a whole number, got true"),
         ({"run_ids": ["20261120T120000Z-abc"], "engine": "none"}, 422, "measurements must have at least"),
     ],
 )

@@ -42,6 +42,10 @@ def test_offers_become_a_table_that_comes_back(client: httpx.Client) -> None:
             "warranty is no rate, capacity or price of an offer",
         ),
         ({"offers": [{"name": "a", "prices": [{"amount": 1}]}]}, "offers.0.prices.0.per is required"),
+        (
+            {"offers": [{"name": "a", "prices": [{"amount": True, "per": "offer"}]}]},
+            '"offers.0.prices.0.amount must be a number, got true: give a number."',
+        ),
         ({}, "exactly one of text, xlsx, offers, found none"),
         ({"xlsx": base64.b64encode(b"PK\x03\x04 no zip").decode()}, "is no xlsx that can be read"),
     ],

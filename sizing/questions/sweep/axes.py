@@ -18,7 +18,7 @@ from sizing.questions.chunks import ItemRange, cut
 from sizing.questions.sweep.request import Combination
 from sizing.questions.sweep.table import Column
 from sizing.scenario import Scenario
-from sizing.strict_model import InputModel
+from sizing.strict_model import InputModel, StrictTruth
 
 MAX_VALUES = 1_000_000
 """Max values of one field; MAX_ROWS bounds their product."""
@@ -93,14 +93,17 @@ def _make_axis(path: str, values: Sequence[Any]) -> Axis:
 
 
 def _check_num_values(path: str, values: list[Any]) -> None:
-    if not 1 <= len(values) <= MAX_VALUES:
-        remedy = "give a shorter list" if values else "give one value or more, or leave the field out"
-        raise InvalidInput.of(path, f"must have 1 to {MAX_VALUES:,} values", value=len(values), remedy=remedy)
+    if not values:
+        remedy = "give one value or more, or leave the field out"
+        raise InvalidInput.of(path, "must have a value to vary over", value=values, remedy=remedy)
+    if len(values) > MAX_VALUES:
+        rule = f"must have at most {MAX_VALUES:,} values, and has {len(values):,}"
+        raise InvalidInput.of(path, rule, value=None, remedy="give a shorter list")
 
 
 def _validate(path: str, values: Iterable[tuple[object, Any]], field: FieldInfo) -> list[Any]:
     """Validate values, each with its place: text with a unit becomes a number, an object stays."""
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]  # a type known only when it runs
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field, StrictTruth()])  # type: ignore[arg-type]  # a type known only when it runs
     valid = []
     for place, value in values:
         try:

@@ -13,7 +13,7 @@ from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand, Resource
-from sizing.strict_model import StrictModel
+from sizing.strict_model import MeasuredModel
 from sizing.units import MAX_BYTES
 
 INTERVAL_TAIL = 0.05
@@ -52,7 +52,7 @@ _Interval = tuple[_Positive, _Positive]
 _Span = tuple[_Positive, _Positive]
 
 
-class LimitEstimate(StrictModel):
+class LimitEstimate(MeasuredModel):
     """One limit: its value, its 90 % interval, and how much it is worth."""
 
     field: _Name = Field(description="Field of the storage profile that the limit is.")
@@ -82,7 +82,7 @@ class LimitEstimate(StrictModel):
     reason: _Text = Field(description="Why this verdict, for a reader.")
 
 
-class Covered(StrictModel):
+class Covered(MeasuredModel):
     """What was measured, from min to max; beyond it a prediction is an extrapolation."""
 
     num_nodes: _Span = Field(description="Min and max of nodes that were measured.")
@@ -102,7 +102,7 @@ class Covered(StrictModel):
         )
 
 
-class Frontier(StrictModel):
+class Frontier(MeasuredModel):
     """Predictions for the largest configurations by a fit to all smaller ones."""
 
     axis: Axis = Field(description="What is largest in the configurations left out: nodes, ranks in all, or bytes.")
@@ -121,7 +121,7 @@ class Frontier(StrictModel):
     )
 
 
-class WrongHere(StrictModel):
+class WrongHere(MeasuredModel):
     """A configuration that the model does not explain, and that is no outlier."""
 
     num_nodes: _Count = Field(description="Nodes that moved data at once.")
@@ -134,7 +134,7 @@ class WrongHere(StrictModel):
     reason: _Text = Field(description="Why it is no outlier, for a reader.")
 
 
-class FittedPoint(StrictModel):
+class FittedPoint(MeasuredModel):
     """One measurement with its prediction by the fit, and by a fit without its configuration."""
 
     run_id: _Name = Field(description="Id of the benchmark run that measured it.")
@@ -155,7 +155,7 @@ class FittedPoint(StrictModel):
         return self.total_bytes / self.seconds
 
 
-class DirectionFit(StrictModel):
+class DirectionFit(MeasuredModel):
     """The fit to all writes, or to all reads."""
 
     limits: tuple[LimitEstimate, ...] = Field(
@@ -229,14 +229,14 @@ class DirectionFit(StrictModel):
         return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
 
 
-class UseGrade(StrictModel):
+class UseGrade(MeasuredModel):
     """What a calibration is worth for one use: predictions inside what was measured, or beyond it."""
 
     grade: Grade = Field(description="What predictions of this use are worth, from A to D.")
     reasons: tuple[_Text, ...] = Field((), max_length=100, description="What keeps the grade below A. Empty for A.")
 
 
-class MixedLoad(StrictModel):
+class MixedLoad(MeasuredModel):
     """Saves with batches read beside them, held against each alone."""
 
     verdict: MixedVerdict = Field(
@@ -251,7 +251,7 @@ class MixedLoad(StrictModel):
     num_repetitions: _Count = Field(description="Saves beside which batches were read.")
 
 
-class Calibration(StrictModel):
+class Calibration(MeasuredModel):
     """What benchmark runs say of a storage system: a profile, and the evidence for it.
 
     Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.

@@ -253,12 +253,14 @@ BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}
         (document(), "the scenario must have a list or a range somewhere"),
         (
             document(checkpoint__interval_seconds=[]),
-            "checkpoint.interval_seconds must have 1 to 1,000,000 values, got 0: give one value or more",
+            "checkpoint.interval_seconds must have a value to vary over, got []: give one value or more",
         ),
         (
             document(checkpoint__interval_seconds={"from": 1, "to": 2, "num": 3, "x": 1}),
             "interval_seconds.x is not a known field, got 1: remove it; the fields here are from, to, num, scale.",
         ),
+        (document(parallelism__data=[1, True]), "scenario.parallelism.data.1 must be a whole number, got true"),
+        (document(training__distributed_optimizer=[True, 1]), "distributed_optimizer.1 must be true or false, got 1"),
         (document(foo=1, parallelism__data=[1, 2]), "scenario.foo is not a known field, got 1"),
         (document(checkpoint__interval_seconds=["1h", "x"]), "checkpoint.interval_seconds.1 is not a duration"),
         (document(checkpoint__interval_seconds=[1, 0]), "checkpoint.interval_seconds.1 must be at least 1 ms"),

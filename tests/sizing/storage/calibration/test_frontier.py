@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from sizing.storage.calibration import Calibration, calibrate, predict
 from sizing.storage.calibration.calibration import UseGrade
@@ -277,6 +278,16 @@ def test_contention_of_nodes_that_was_seen_at_one_number_of_them_leaves_no_usefu
     assert found is not None
     assert not found.is_useful
     assert found.high_seconds > 64 / 8 * 0.8 * found.seconds
+
+
+def test_true_is_no_number_of_a_calibration(contended: Calibration) -> None:
+    document = contended.model_dump(mode="json")
+    document["write"]["covered"]["num_nodes"] = [True, 8]
+    document["profile"]["write_stripe_count"] = True
+    with pytest.raises(ValidationError) as refused:
+        Calibration.model_validate(document)
+    places = {".".join(map(str, error["loc"])) for error in refused.value.errors()}
+    assert places == {"write.covered.num_nodes.0", "profile.write_stripe_count"}
 
 
 def test_documents_of_version_1_are_still_read(contended: Calibration) -> None:
