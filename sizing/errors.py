@@ -228,6 +228,9 @@ def follows_from_others(details: ErrorDetails) -> bool:
 REQUIRED = "is required"
 """Rule for a field that is missing."""
 
+_KEY = "[key]"
+"""Last part of pydantic's location of a name in a mapping that breaks a rule, behind the name itself."""
+
 _RULES = {
     "missing": (REQUIRED, "add it"),
     "literal_error": ("must be one of {expected}", "choose one of these"),
@@ -260,6 +263,12 @@ _RULES = {
         "give an object with named fields, over HTTP as content-type application/json",
     ),
     "dict_type": ("must be an object", "give an object with named fields"),
+    "bytes_type": ("must be base64 as text", "encode the bytes of the file, as base64 FILE does"),
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
+        ("must be a date", "write it as in 2026-11-21"),
+    ),
+    "datetime_type": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
     "timezone_aware": ("must have a time zone", "write it as in 2026-11-21T12:00:00Z"),
     "datetime_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
     "datetime_from_date_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
@@ -279,7 +288,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
         kind = f"string_{kind}" if context["actual_length"] == len(text) else kind  # or of entries that it lists
     if kind == "model_attributes_type" and details["loc"]:
         kind = "model_type"
-    field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
+    field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"] if part != _KEY))
     is_whole_block = isinstance(details["input"], dict | list | tuple | BaseModel)
     names_value = is_whole_block and kind in ("broken_rule", "too_short", "too_long")  # such a rule says what it found
     is_empty = kind == "too_short" and not details["input"]

@@ -14,11 +14,11 @@ _INSIDE = ("schema", "items_schema", "values_schema", "choices", "fields", "defi
 
 
 def without_truth(number: Any) -> CoreSchema:
-    """Let the schema of a number refuse true and false."""
+    """Let the schema of a number, or of a choice of numbers, refuse true and false."""
 
     def refuse_truth(value: Any) -> Any:
         if isinstance(value, bool):
-            raise PydanticKnownError(_NUMBERS[number["type"]])
+            raise PydanticKnownError(_NUMBERS.get(number["type"], "int_type"))
         return value
 
     return core_schema.no_info_before_validator_function(refuse_truth, number)
@@ -39,7 +39,7 @@ def with_strict_truth(schema: Any, *, takes_texts: bool, is_inside: bool = False
         return schema
     if kind == "bool" or (kind in _NUMBERS and not takes_texts):
         return {**schema, "strict": True}
-    if kind in _NUMBERS:
+    if kind in _NUMBERS or (kind == "literal" and any(type(choice) is int for choice in schema["expected"])):
         return without_truth(schema)
     is_inside = is_inside or kind == "model"
     changed = dict(schema)

@@ -46,6 +46,7 @@ def test_offers_become_a_table_that_comes_back(client: httpx.Client) -> None:
             {"offers": [{"name": "a", "prices": [{"amount": True, "per": "offer"}]}]},
             '"offers.0.prices.0.amount must be a number, got true: give a number."',
         ),
+        ({"xlsx": 1}, "xlsx must be base64 as text, got 1: encode the bytes of the file, as base64 FILE does."),
         ({}, "exactly one of text, xlsx, offers, found none"),
         ({"xlsx": base64.b64encode(b"PK\x03\x04 no zip").decode()}, "is no xlsx that can be read"),
     ],

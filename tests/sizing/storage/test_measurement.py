@@ -126,6 +126,25 @@ def test_a_refusal_says_which_numbers_contradict_each_other(changed: dict[str, A
     assert sentence in str(explain(refused.value, Measurement))
 
 
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"schema_version": True}, "schema_version must be a whole number, got true: give a whole number."),
+        ({"started_at": []}, "started_at must be a date and time, got []: write it as in 2026-11-21T12:00:00Z."),
+        (
+            {"measurements": [measurement(limit_probabilities={"moon": 1.0})]},
+            "measurements.0.limit_probabilities.moon must be one of 'storage', 'client', 'network' or 'generator', "
+            "got 'moon': choose one of these.",
+        ),
+    ],
+)
+def test_a_refusal_names_the_field_and_its_rule(changed: dict[str, Any], sentence: str) -> None:
+    document = result(measurement()).model_dump(mode="json") | changed
+    with pytest.raises(ValidationError) as refused:
+        BenchmarkResult.model_validate(document)
+    assert str(explain(refused.value, BenchmarkResult)) == sentence
+
+
 def test_what_was_not_measured_is_null_and_old_documents_still_read() -> None:
     old = Measurement.model_validate(measurement())
     assert (old.num_files, old.limited_by, old.rate_interval_bytes_per_second) == (None, None, None)

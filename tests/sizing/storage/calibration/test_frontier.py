@@ -284,10 +284,11 @@ def test_true_is_no_number_of_a_calibration(contended: Calibration) -> None:
     document = contended.model_dump(mode="json")
     document["write"]["covered"]["num_nodes"] = [True, 8]
     document["profile"]["write_stripe_count"] = True
+    document["schema_version"] = True
     with pytest.raises(ValidationError) as refused:
         Calibration.model_validate(document)
     places = {".".join(map(str, error["loc"])) for error in refused.value.errors()}
-    assert places == {"write.covered.num_nodes.0", "profile.write_stripe_count"}
+    assert places == {"schema_version", "write.covered.num_nodes.0", "profile.write_stripe_count"}
 
 
 def test_documents_of_version_1_are_still_read(contended: Calibration) -> None:
