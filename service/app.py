@@ -154,7 +154,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _add_routes(app: FastAPI, settings: Settings) -> None:
     """Add all routes, closed to who has no token where a login is required, and collect the methods of each path."""
     reader = [Depends(TokenWith("read"))] if settings.require_login else []
-    refusals = responses(429) | (responses(401) if settings.require_login else {})
+    refusals = responses(422, 429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
         dependencies = [Depends(refuse_unknown_query), *([] if router in OTHER_KEYS else reader)]
         app.include_router(router, dependencies=dependencies, responses=refusals)

@@ -32,6 +32,17 @@ def test_a_query_has_known_parameters_each_once(client: httpx.Client, path: str,
     assert [each["sentence"] for each in refused.json()["errors"]] == [sentence]
 
 
+def test_every_address_that_refuses_an_unknown_query_is_documented_with_that(client: httpx.Client, token: str) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    reads = {path: operations["get"]["responses"] for path, operations in paths.items() if "get" in operations}
+    without = [
+        path
+        for path, documented in reads.items()
+        if client.get(path, params={"zz": "1"}, headers=bearer(token)).status_code == 422 and "422" not in documented
+    ]
+    assert without == []
+
+
 def test_a_question_takes_no_query(client: httpx.Client) -> None:
     refused = client.post("/v1/sizings?gpus=8", json={"model": {"preset": "gpt2"}})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "gpus")
