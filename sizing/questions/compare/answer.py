@@ -98,7 +98,7 @@ def _list_steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterato
     pending = list(changes.values())
     while pending:
         is_any_made = False
-        for together in _combine(pending):
+        for together in list_combinations(pending):
             if is_any_made and len(together) > 1:
                 break  # what stands alone now needs no other
             paths = [path for each in together for path in each]
@@ -114,7 +114,7 @@ def _list_steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterato
             pending = [each for each in pending if each not in together]
 
 
-def _combine(changes: Sequence[list[str]]) -> Iterator[Sequence[list[str]]]:
+def list_combinations(changes: Sequence[list[str]]) -> Iterator[Sequence[list[str]]]:
     """Yield which changes to make together, the fewest first: each alone, each two, and the first of three or more."""
     yield from ([change] for change in changes)
     yield from itertools.combinations(changes, 2)
@@ -140,12 +140,14 @@ def list_changes_to_make(start: Scenario, end: Scenario, names: Iterable[str]) -
         if differ(*(fields.get(name) for fields in effective)):
             parts = name.split(".")
             paths = (".".join(parts[:number]) for number in range(1, len(parts)))
-            whole = next((path for path in paths if not _match(*(value_at(each, path) for each in documents))), name)
+            whole = next(
+                (path for path in paths if not can_change_in_part(*(value_at(each, path) for each in documents))), name
+            )
             changes.setdefault(whole, []).append(name)
     return changes
 
 
-def _match(one: object, other: object) -> bool:
+def can_change_in_part(one: object, other: object) -> bool:
     """Whether both scenarios have a block, or as many of a list, so that one part of it can change alone."""
     if isinstance(one, Sequence) and isinstance(other, Sequence):
         return len(one) == len(other)
