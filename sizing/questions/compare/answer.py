@@ -103,7 +103,7 @@ def _list_steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterato
                 break  # what stands alone now needs no other
             paths = [path for each in together for path in each]
             try:
-                tried = copy_fields(changed, end, paths)
+                tried = end if len(together) == len(pending) else copy_fields(changed, end, paths)
                 after = answer(tried)
             except InvalidInput:
                 continue
@@ -135,15 +135,12 @@ def list_changes_to_make(start: Scenario, end: Scenario, names: Iterable[str]) -
     """
     changes: dict[str, list[str]] = {}
     effective = [list_effective_fields(scenario) for scenario in (start, end)]
-    documents = [scenario.model_dump() for scenario in (start, end)]
     for name in names:
         if differ(*(fields.get(name) for fields in effective)):
             parts = name.split(".")
-            paths = (".".join(parts[:number]) for number in range(1, len(parts)))
-            whole = next(
-                (path for path in paths if not can_change_in_part(*(value_at(each, path) for each in documents))), name
-            )
-            changes.setdefault(whole, []).append(name)
+            blocks = (".".join(parts[:number]) for number in range(1, len(parts)))
+            wholes = (path for path in blocks if not can_change_in_part(value_at(start, path), value_at(end, path)))
+            changes.setdefault(next(wholes, name), []).append(name)
     return changes
 
 

@@ -114,12 +114,11 @@ CLUSTER = {
 
 def test_a_block_that_one_scenario_has_is_one_step() -> None:
     """Nobody runs part of it: an export that begins with its defaults would stall, and one row later not any more."""
-    exported = CLUSTER | {"checkpoint": {"export": {"every": 10, "written_by": "afterwards"}}}
+    exported: dict[str, Any] = CLUSTER | {"checkpoint": {"export": {"every": 10, "written_by": "afterwards"}}}
     (step,) = of(CLUSTER, exported).explanations[0].steps
     assert {"checkpoint.export.every", "checkpoint.export.written_by", "checkpoint.export.dtype"} <= set(step.inputs)
     assert "overhead.fraction" not in {change.figure for change in step.changes}
-    changed = copy.deepcopy(exported)
-    changed["checkpoint"]["export"] |= {"every": 5, "keep": 2}
+    changed = with_fields(exported, {"checkpoint.export.every": 5, "checkpoint.export.keep": 2})
     steps = of(exported, changed).explanations[0].steps
     assert [step.inputs for step in steps] == [["checkpoint.export.every"], ["checkpoint.export.keep"]]
 
