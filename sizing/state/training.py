@@ -128,12 +128,10 @@ class SavedState(InputModel):
     )
 
 
-def _split_names(names: object) -> object:
-    return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
-
-
 _Names = Annotated[
-    tuple[Annotated[str, Field(max_length=60)], ...], Field(max_length=50), BeforeValidator(_split_names)
+    tuple[Annotated[str, Field(max_length=60)], ...],
+    Field(max_length=50),
+    BeforeValidator(lambda names: [each.strip() for each in names.split(",")] if isinstance(names, str) else names),
 ]
 """Input: a list of names."""
 
