@@ -34,7 +34,10 @@ class MeasuredOn(InputModel):
 
 
 if TYPE_CHECKING:
-    _Document = InputModel  # the program asks for `write` and `read`, and for no field of documents
+
+    class _Document(InputModel):
+        """The program asks for `write` and `read`, and for no field of documents."""
+
 else:
     _Document = create_model(
         "_Document",
