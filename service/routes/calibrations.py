@@ -88,7 +88,7 @@ def id_in_path(calibration_id: Annotated[str, Path(description="Id of a calibrat
 @router.post(
     "",
     status_code=201,
-    responses={201: described_headers("Location")} | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    responses={201: described_headers("Location"), **responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507)},
     summary="Calibrate a storage system",
 )
 async def create_calibration(

@@ -56,7 +56,7 @@ def list_jobs(
 
 
 @router.get(
-    "/{job_id}", responses={200: described_headers("Retry-After")} | responses(404, 503), summary="State of a job"
+    "/{job_id}", responses={200: described_headers("Retry-After"), **responses(404, 503)}, summary="State of a job"
 )
 def get_job(asked_id: JobId, database: OpenDatabase, response: Response) -> Job:
     """Its state, times and progress, and why it has no result where it failed. `Retry-After` says when to ask again."""

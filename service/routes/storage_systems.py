@@ -119,7 +119,7 @@ def get_storage_system(
 
 @router.patch(
     "/{name}",
-    responses={200: described_headers("ETag")} | responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 428, 503, 507),
+    responses={200: described_headers("ETag"), **responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 428, 503, 507)},
     summary="Change a storage system",
 )
 def change_storage_system(
