@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.report import answer
+from sizing.state.training import Schedule
 
 _OF_ALL: dict[str, Any] = {
     "training.sequence_length": 4096,
@@ -33,6 +34,11 @@ RUNS: tuple[dict[str, Any], ...] = (
     {"model.preset": "llama-3.1-70b", "training.framework": "fsdp2", "parallelism": {"data": 128}},
     {"model.preset": "qwen2.5-7b", "training.framework": "deepspeed", "parallelism": {"data": 64, "zero_stage": 1}},
     {"model.preset": "mixtral-8x7b", "training.framework": "maxtext", "parallelism": {"data": 64}},
+    {
+        "model.preset": "qwen3-30b-a3b",
+        "training.framework": "torchtitan",
+        "parallelism": {"data": 32, "tensor": 2, "expert": 8},
+    },
 )
 """Runs, of a mixture of experts and of dense models, with their fields by dotted path."""
 _ON_MEGATRON_FSDP: dict[str, Any] = {
@@ -77,6 +83,7 @@ RARE: tuple[dict[str, Any], ...] = (
     _OF_BARE_COUNTS,
     _OF_LISTED_TENSORS,
     *({"training.optimizer": optimizer} for optimizer in _OPTIMIZERS),
+    *({"training.schedule": schedule} for schedule in get_args(Schedule)),
     {"parallelism.shard_group": 16},
     {"parallelism.expert_tensor": 1},
     {"training.recomputation": "full"},
@@ -96,6 +103,7 @@ RARE: tuple[dict[str, Any], ...] = (
     {"training.offload": {"optimizer": "host"}},
     {"training.offload": {"activations_fraction": 0.5}},
     {"training.adapters": {"rank": 16}},
+    {"training.adapters": {"rank": 8, "base_dtype": "nf4"}},
     {"training.frozen": ["attention"]},
     {"training.reinforcement": {"critic_parameters": 10**9, "publication": {"interval_seconds": 120}}},
     {"training.reinforcement": {"publication": {"interval_seconds": 60, "over": "storage", "content": "delta"}}},
@@ -110,7 +118,10 @@ RARE: tuple[dict[str, Any], ...] = (
     {"checkpoint.restore_parallelism": {"data": 2}},
     {"checkpoint.reduction": {"partial_experts": {"num_per_save": 2, "full_every": 5}}},
     {"checkpoint.reduction": {"delta": {"full_every": 6, "fraction": 0.2, "bytes_per_second": 2e9}}},
+    {"checkpoint.reduction": {"partial_experts": {"num_per_save": 2}}},
+    {"checkpoint.reduction": {"delta": {"full_every": 4, "fraction": 0.2, "against": "full"}}},
     {"checkpoint.reduction": {"compression": {}}},
+    {"checkpoint.export": {"every": 4, "format": "deepspeed-universal"}},
     {"checkpoint.export": {"every": 3, "keep": 4, "written_by": "every-rank"}},
     {"storage.profile.write_cache_bytes": 10**11, "storage.profile.beyond_cache_write_bytes_per_second": 2e10},
     {"storage.profile.node_write_contention_fraction": 0.02, "storage.profile.node_write_bytes_per_second": 5e9},
