@@ -173,7 +173,8 @@ class DirectionFit(StrictModel):
         0.0,
         description="How far a run on another day may be off, at 95 % to either side, as a fraction of the time. It is "
         "Student's t times the standard deviation between runs; 0 with fewer than three runs, and where they do not "
-        "differ beyond chance.",
+        "differ beyond chance. It is at least the logarithm of the factor by which like runs differ, where that is "
+        "more than two.",
     )
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."

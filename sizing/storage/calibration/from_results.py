@@ -29,8 +29,10 @@ from sizing.storage.calibration.fit_data import (
     FitData,
     RunMeasurement,
     configuration_text,
+    contradiction_text,
     dates_of,
     select_fit_data,
+    unlike_pairs,
 )
 from sizing.storage.calibration.prediction import MAX_USEFUL_RATIO, predict_by_fit
 from sizing.storage.calibration.uncertainty import student_quantile
@@ -214,13 +216,20 @@ def _one_size(fits: Mapping[Direction, DirectionFit]) -> Iterator[str]:
 
 
 def _data_warnings(data: FitData) -> Iterator[str]:
-    """What was left out, what is missing, and what the client limited."""
+    """What was left out, what is missing, like runs that differ the most, and what the client limited."""
     for note in data.left_out:
         yield f"left out: {note}"
     if data.num_configurations < MIN_CONFIGURATIONS:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
             f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
+        )
+    pairs = unlike_pairs(data.rows)
+    for slow, fast in sorted(pairs, key=lambda pair: pair[1].seconds / pair[0].seconds)[:1]:
+        yield (
+            f"Like runs differ by a factor of {slow.seconds / fast.seconds:.3g}: {contradiction_text(slow, fast)}. As "
+            "the spread of their own repetitions may explain it, both count, and every interval of a prediction is at "
+            "least so wide to either side"
         )
     if count := sum(row.measurement.fall is not None for row in data.rows):
         yield (
