@@ -374,8 +374,9 @@ def _beyond_reasons(direction: Direction, fit: DirectionFit, profile: StoragePro
         grade = next(grade for grade in _ORDER if worst <= MAX_FRONTIER_ERRORS[grade])
         most = percent_text(MAX_FRONTIER_ERRORS["A"])
         yield grade, f"largest {frontier.axis} left out: predicted up to {percent_text(worst)} off, max {most} for A"
-        if frontier.only_here:
-            yield "C", f"only the runs with the largest {frontier.axis} show {', '.join(frontier.only_here)}"
+    for fields in dict.fromkeys(frontier.only_here for frontier in fit.frontiers if frontier.only_here):
+        axes = " or ".join(frontier.axis for frontier in fit.frontiers if frontier.only_here == fields)
+        yield "C", f"only the runs with the largest {axes} show {', '.join(fields)}, so no smaller run confirms it"
     num_nodes = BEYOND * fit.covered.num_nodes[1]
     num_streams = num_nodes * fit.covered.streams_per_node[1]
     total_bytes = num_streams * fit.covered.bytes_per_stream[1]
