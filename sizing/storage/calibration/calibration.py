@@ -26,6 +26,10 @@ BEYOND = 4
 """Times the nodes at which a calibration is graded beyond what was measured: a few nodes are measured to predict some
 tens."""
 
+MAX_USEFUL_RATIO = 4.0
+"""Max ratio of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by
+comes in steps of two."""
+
 MAX_DRAWS = 1_000
 """What a document may hold, of each limit; it is written with 200."""
 MAX_POINTS = 10_000

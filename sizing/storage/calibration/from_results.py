@@ -14,6 +14,7 @@ from sizing.errors import InvalidInput
 from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
+    MAX_USEFUL_RATIO,
     Calibration,
     DirectionFit,
     FittedPoint,
@@ -34,7 +35,7 @@ from sizing.storage.calibration.fit_data import (
     select_fit_data,
     unlike_pairs,
 )
-from sizing.storage.calibration.prediction import MAX_USEFUL_RATIO, predict_by_fit
+from sizing.storage.calibration.prediction import predict_by_fit
 from sizing.storage.calibration.uncertainty import student_quantile
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
