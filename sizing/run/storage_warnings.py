@@ -44,6 +44,20 @@ Steps = Mapping[Direction, Sequence[Demand]]
 """What a save and a restore ask, or what else is written and read, one step after the other."""
 
 
+def client_warnings(storage: ResolvedStorage | None) -> Iterator[str]:
+    """Warn of rates that are those of the client of the run that measured them."""
+    measured = storage.profile.measured if storage else None
+    if storage is None or measured is None:
+        return
+    for direction in measured.limited_by_client:
+        rate = storage.profile.rates(direction).file_system_bytes_per_second
+        yield (
+            f"The {_TIMES[direction]} is by the rate of a client, not of the storage: in run {measured.run_id} "
+            f"the client was the limit of {direction}s, {rate_text(float(rate or 0.0))}. The storage gives at "
+            "least that. Measure with more ranks or nodes, or with more CPUs"
+        )
+
+
 def measurement_warnings(storage: ResolvedStorage | None, *, layout: WritersOnNodes) -> Iterator[str]:
     """Warn where the benchmark's ranks and nodes are not those of the layout, and of what the benchmark warned of."""
     published = storage.published if storage else None

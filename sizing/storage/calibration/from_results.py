@@ -278,7 +278,7 @@ def _outliers(fit: DirectionFit) -> Iterator[tuple[FittedPoint, float]]:
 
 def _run_warnings(result: BenchmarkResult) -> Iterator[str]:
     """What a run warned of; of many warnings the first and their number."""
-    warnings = result.warnings
+    warnings = result.warnings_by_kind
     if len(warnings) > MAX_WARNINGS_OF_A_RUN:
         warnings = [f"{len(warnings)} warnings in its document. The first: {warnings[0]}"]
     for warning in warnings:
