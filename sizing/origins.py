@@ -105,10 +105,15 @@ def _origin_of_storage(storage: ResolvedStorage | None, direction: Direction) ->
     return Origin(kind="given", source="storage.profile")
 
 
+def lack_of_limits(direction: Direction) -> str:
+    """Say that a calibration has no limits of writes, or of reads: its runs were too few, as its warnings tell."""
+    return f"the calibration has no {direction} limits"
+
+
 def _origin_of_fit(calibration: Calibration, direction: Direction) -> Origin:
     fit = calibration.fit(direction)
     if fit is None:
-        return Origin(kind="unknown", source=f"the calibration has no {direction}s")
+        return Origin(kind="unknown", source=lack_of_limits(direction))
     return Origin(
         kind="calibrated",
         source=f"grade {calibration.grade_text}, {fit.num_configurations} configurations by engine "

@@ -30,14 +30,15 @@ class RankSample:
     """Measurements of one rank in one write or restore, by name, from the stopwatch to the result document.
 
     `seconds` count from the common start to the end of this rank and `late_seconds` to its own start, by the clock of
-    its node, which may be off that of rank 0 by `clock_error_seconds`. `cpu_seconds` and `counted_bytes` are what the
-    kernel counted meanwhile, and a little before and after. The thread that needed a CPU for most of the time had one
-    for `running_seconds` and waited for one for `delay_seconds`; both are None where the kernel does not count them. In
-    `throttled_seconds` a control group had used up its CPU time. `link_seconds` is what the busiest network adapter of
-    the node needs for its bytes at the rate of its link; None where no adapter has a rate, and for all but the first
-    rank of a node. `report` is what the engine says. `num_bytes` were written to files, or read from them.
-    `resident_pages` were in the page cache after a direct write, or when a restore began: 0 where it was bypassed.
-    `deletion_seconds` is the removal that belongs to a save; None where nothing had to go.
+    its node, which may be off that of rank 0 by `clock_error_seconds`. `cpu_seconds` are what the kernel counted
+    meanwhile, and a little before and after; `counted_bytes` what it counted until all ranks of the node had ended. The
+    thread that needed a CPU for most of the time had one for `running_seconds` and waited for one for `delay_seconds`;
+    both are None where the kernel does not count them. In `throttled_seconds` a control group had used up its CPU time.
+    `link_seconds` is what the busiest network adapter of the node needs for these bytes at the rate of its link; None
+    where no adapter has a rate, and for all but the first rank of a node. `report` is what the engine says. `num_bytes`
+    were written to files, or read from them. `resident_pages` were in the page cache after a direct write, or when a
+    restore began: 0 where it was bypassed. `deletion_seconds` is the removal that belongs to a save; None where nothing
+    had to go.
     """
 
     seconds: float
@@ -119,8 +120,8 @@ def time_operation(
 ) -> RankSample:
     """Run `action` on all ranks at once, and measure this one.
 
-    Args: `operation` and `directory`, where the target is one, say which counters to read before and after. Raises what
-    `action` raises, and what ProcessGroup.start raises for peers.
+    It returns once all ranks of this node have ended. Args: `operation` and `directory`, where the target is one, say
+    which counters to read before and after. Raises what `action` raises, and what ProcessGroup.start raises for peers.
     """
     group = writers.group
     start = group.start(doing=doing)
@@ -132,13 +133,16 @@ def time_operation(
         report = action()
         ended = group.now()
     counted, busiest = read().since(before), watch.busiest
-    link_seconds = max(counted.link_seconds.values(), default=None)
+    # The counters of a node count for all of its ranks, so for as long as any of them moves data.
+    group.gather_on_node(None, doing=doing)
+    until_all_ended = read().since(before)
+    link_seconds = max(until_all_ended.link_seconds.values(), default=None)
     return RankSample(
         seconds=ended - start.instant,
         late_seconds=started - start.instant,
         clock_error_seconds=start.error_seconds,
         cpu_seconds=counted.cpu_seconds,
-        counted_bytes=counted.num_bytes,
+        counted_bytes=until_all_ended.num_bytes,
         # Short numbers: those of all ranks pass rank 0.
         running_seconds=round(busiest.running_seconds, _DIGITS) if busiest else None,
         delay_seconds=round(busiest.delay_seconds, _DIGITS) if busiest else None,

@@ -106,13 +106,20 @@ def _about_length(measurement: Measurement) -> Iterator[str]:
 
 
 def _about_steadiness(measurement: Measurement, stopped_by: str) -> Iterator[str]:
-    """Warn of rates that drift, that still changed at the end, or that are not known well when a cap ends a run."""
+    """Warn of rates that drift, fell, still changed at the end, or are not known well when a cap ends a run."""
     drift = measurement.drift_fraction or 0.0
     if abs(drift) > DRIFT_FRACTION:
         change = "more" if drift > 0 else "less"
         yield (
             f"The later repetitions of the {measurement.operation} took {percent_text(abs(drift))} {change} time than "
             "the earlier ones: the storage was not in a steady state. Increase --repetitions."
+        )
+    if (fall := measurement.fall) is not None:
+        yield (
+            f"After {bytes_text(fall.after_bytes)} the {measurement.operation} fell from "
+            f"{rate_text(fall.before_bytes_per_second)} to {rate_text(fall.after_bytes_per_second)}, as where a cache "
+            f"is full. Sustained: {rate_text(measurement.headline_bytes_per_second)}. This is the bandwidth in the "
+            "table."
         )
     if measurement.is_steady is False:
         yield (

@@ -86,7 +86,6 @@ def _report_measurement(measurement: Measurement) -> Iterator[str]:
             f"{'' if probability is None else f' (probability {probability:.2f})'}."
         )
     yield from _report_shape(measurement)
-    yield from _report_fall(measurement)
     if measurement.request_latency:
         yield _report_requests(measurement.request_latency)
     if measurement.num_ranks > 1:
@@ -162,16 +161,6 @@ def _report_background_load(measurement: Measurement, load: BackgroundLosses) ->
         f"and {seconds_text(statistics.median(load.save_alone_seconds))} alone: it lost "
         f"{percent_text(load.save_loss_fraction)} of its rate. Each is the median of the repetitions."
     )
-
-
-def _report_fall(measurement: Measurement) -> Iterator[str]:
-    fall, sustained = measurement.fall, measurement.headline_bytes_per_second
-    if fall is not None and sustained < measurement.bytes_per_second:
-        yield (
-            f"After {bytes_text(fall.after_bytes)} the {measurement.operation} fell from "
-            f"{rate_text(fall.before_bytes_per_second)} to {rate_text(fall.after_bytes_per_second)}, as where a cache "
-            f"is full. Sustained: {rate_text(sustained)}. This is the bandwidth in the table."
-        )
 
 
 def _report_requests(latency: RequestLatency) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from sizing.guesses.figures import LOST
+from sizing.origins import lack_of_limits
 from sizing.present.figure_names import figure_words
 from sizing.present.guesses import IN_INTERVALS, moves_in_interval, span_text
 from sizing.present.rows import CALIBRATION, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, Row
@@ -17,6 +18,7 @@ from sizing.run.interval import Interval
 from sizing.run.request import TARGET_NAMES
 from sizing.run.targets import TargetCheck
 from sizing.scenario import NUM_GPUS
+from sizing.storage.rates import Direction
 from sizing.units import (
     counted_text,
     decimal_bytes_text,
@@ -62,7 +64,10 @@ def verdict(report: SizingReport) -> str:
     if asks_for_size(report):
         size = decimal_bytes_text(report.stored_bytes)
         failures = f" and {MTBF}" if report.interval.mtbf_seconds is None else ""
-        sentence = f"A checkpoint has {size}. For times and losses give {WRITE_RATE}, {READ_RATE}{failures}."
+        given = f"give {WRITE_RATE}, {READ_RATE}{failures}"
+        if lack := lack_of_calibrated(report, "write"):
+            given = f"{lack}; or give {WRITE_RATE}{failures}"
+        sentence = f"A checkpoint has {size}. For times and losses {given}."
         return sentence + _ask_for_gpus(report)
     lost = lost_by(report.shares, report.interval)
     if lost is not None and moves_in_interval(report, LOST):
@@ -77,6 +82,13 @@ def asks_for_size(report: SizingReport) -> bool:
     defaults = _default_targets(report)
     is_open = all(check.met is None and check.target in defaults for check in report.targets)
     return report.write is None and is_open and report.training.cannot_run is None
+
+
+def lack_of_calibrated(report: SizingReport, direction: Direction) -> str:
+    """Say what to do about a calibration without limits of that direction; empty where there is no such calibration."""
+    lack = lack_of_limits(direction)
+    has_none = any(each.source == lack for each in report.provenance)
+    return f"measure more, as {lack}: its warnings say what" if has_none else ""
 
 
 def _default_targets(report: SizingReport) -> set[str]:

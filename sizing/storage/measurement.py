@@ -224,13 +224,14 @@ class Measurement(MeasuredModel):
     )
     rate_changes: MeasuredList[RateChange] | None = Field(
         None,
-        description="Changes of the rate over the bytes that the run moved, as where a cache fills. "
+        description="Changes of the rate over the bytes that the run moved while all ranks did, as where a cache "
+        "fills. "
         "Null when not looked for.",
     )
     sustained_bytes_per_second: _Rate | None = Field(
         None,
-        description="Rate in bytes per second after the last change, median of the repetitions that had it: what the "
-        "storage keeps up. Null when not looked for.",
+        description="Rate in bytes per second after the last change while all ranks move data, median of the "
+        "repetitions that had it: what the storage keeps up. Null when not looked for.",
     )
     is_steady: bool | None = Field(
         None,
@@ -320,11 +321,14 @@ class Measurement(MeasuredModel):
     def fall(self) -> RateChange | None:
         """Where writes first fell to the rate that goes on, as where a cache is full; None where they never did.
 
+        None also where that rate is above the median of whole repetitions by more than noise, the ratio that makes a
+        change: changes are found while all ranks move data, and the median holds what the last ranks move alone.
         Restores fill no cache that takes writes at its own rate.
         """
-        if self.operation != "write":
+        sustained = self.sustained_bytes_per_second
+        if self.operation != "write" or sustained is None or sustained > CHANGE_RATIO * self.bytes_per_second:
             return None
-        low, high = (factor * (self.sustained_bytes_per_second or 0.0) for factor in (1 / CHANGE_RATIO, CHANGE_RATIO))
+        low, high = sustained / CHANGE_RATIO, sustained * CHANGE_RATIO
         falls = (each for each in self.rate_changes or [] if each.after_bytes_per_second < each.before_bytes_per_second)
         return next((each for each in falls if low < each.after_bytes_per_second < high), None)
 

@@ -4,11 +4,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from io_bench.measure import counters
+from io_bench.measure import counters, stopwatch
 from io_bench.measure.counters import Reading, read_counters
+from io_bench.measure.stopwatch import time_operation
+from io_bench.ranks.process_group import Start, Writers
 
 MB = 10**6
 
@@ -30,6 +33,36 @@ def test_the_process_counts_what_it_writes_and_what_it_reads_from_storage(tmp_pa
     if "disk" in written.num_bytes:
         assert written.num_bytes["disk"] >= 20 * MB
         assert read.num_bytes["disk"] >= 20 * MB
+
+
+class NodeOfTwo:
+    """The group and the writers of a node whose first rank has moved its 100 bytes when the other moves 200 more."""
+
+    index, is_first_of_node, now = 0, True, staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        self.group, self.moved_bytes = self, 0
+
+    def start(self, **_: str) -> Start:
+        return Start(self.now(), 0.0)
+
+    def write(self) -> None:
+        self.moved_bytes += 100
+
+    def gather_on_node(self, *_: object, **__: str) -> None:
+        self.moved_bytes += 200
+
+    def read(self, *_: object, is_first_of_node: bool) -> Reading:
+        assert is_first_of_node
+        return Reading(self.moved_bytes, {"disk": self.moved_bytes}, link_seconds={"eth0": self.moved_bytes / 100})
+
+
+def test_the_counters_of_a_node_are_read_when_its_last_rank_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 is done first: disk and link go on counting, the CPU time of rank 0 does not."""
+    node = NodeOfTwo()
+    monkeypatch.setattr(stopwatch, "read_counters", node.read)
+    sample = time_operation(node.write, "write", cast("Writers", node), directory=None, doing="writing")
+    assert (sample.counted_bytes, sample.link_seconds, sample.cpu_seconds) == ({"disk": 300}, 3.0, 100)
 
 
 def test_one_rank_speaks_for_its_node(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from io_bench.measure.configuration import Configuration
+from io_bench.results.doubts import warnings_about
 from io_bench.results.scan_table import scan_sentences, scan_table
 from io_bench.results.software_tax import with_software_tax
 from sizing.storage.measurement import BenchmarkResult, Measurement
@@ -49,6 +50,16 @@ def rows(result: BenchmarkResult) -> list[list[str]]:
     console.print(scan_table(result))
     lines = [line for line in console.export_text().splitlines() if line.startswith(("┃", "│"))]
     return [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in lines]
+
+
+def test_a_write_that_fell_is_a_warning_of_a_scan_as_of_a_run() -> None:
+    change = {"after_bytes": 270 * 10**6, "before_bytes_per_second": 2e9, "after_bytes_per_second": 142e6}
+    write = measurement("write", "direct", 2, 1e9, rate_changes=[change], sustained_bytes_per_second=140e6)
+    (warning,) = (each for each in warnings_about(write) if "fell" in each)
+    assert warning == (
+        "After 270.0 MB (257.5 MiB) the write fell from 2.000 GB/s to 142.0 MB/s, as where a cache is full. "
+        "Sustained: 140.0 MB/s. This is the bandwidth in the table."
+    )
 
 
 def test_a_row_has_write_and_restore_of_a_configuration_sorted_by_engine_and_ranks() -> None:

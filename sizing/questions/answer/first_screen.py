@@ -20,7 +20,16 @@ from sizing.present.rows import (
     Row,
 )
 from sizing.present.size import headline
-from sizing.present.targets import asks_for_size, has_missed, is_weak, lost_by, met_together, remedies, verdict
+from sizing.present.targets import (
+    asks_for_size,
+    has_missed,
+    is_weak,
+    lack_of_calibrated,
+    lost_by,
+    met_together,
+    remedies,
+    verdict,
+)
 from sizing.questions.answer.run_rows import never_needs_storage
 from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
@@ -136,7 +145,8 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
 def _write(report: SizingReport) -> Row:
     write, reduction = report.write, report.reduction
     if write is None:
-        return Row("Write time", UNKNOWN, f"give {WRITE_RATE}, {CALIBRATION} or storage.preset")
+        given = f"give {WRITE_RATE}, {CALIBRATION} or storage.preset"
+        return Row("Write time", UNKNOWN, lack_of_calibrated(report, "write") or given)
     stall = with_range(report, "write.stall_seconds", seconds_text(write.stall_seconds))
     stall = f", stalls training for {stall}" if write.drain_seconds else ""
     of = f"of {decimal_bytes_text(reduction.mean_bytes)} on average, " if reduction else ""
@@ -148,7 +158,8 @@ def _restore(report: SizingReport) -> Row:
     restore, reduction = report.restore, report.reduction
     read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}"
     if restore.seconds is None or restore.bytes_per_second is None:
-        return Row("Restore time", UNKNOWN, f"{read}; give {READ_RATE} or {CALIBRATION}")
+        given = lack_of_calibrated(report, "read") or f"give {READ_RATE} or {CALIBRATION}"
+        return Row("Restore time", UNKNOWN, f"{read}; {given}")
     longest = (reduction.max_restore_seconds or 0.0) if reduction else 0.0
     at_most = f"on average, at most {seconds_text(longest)}; " if longest > restore.seconds else ""
     meaning = f"{at_most}{read} at {rate_text(restore.bytes_per_second)}; limit: {restore.bottleneck}"
@@ -170,7 +181,9 @@ def _loss(report: SizingReport) -> Iterator[Row]:
         meaning = f"stalled by saves {every}; for failures give {MTBF}"
         yield roughly(report, LeadingRow("Overhead", stalled, meaning), OVERHEAD)
     else:
-        yield Row("Lost time", UNKNOWN, f"give a storage, and {MTBF} or {FAILURES}")
+        lack = lack_of_calibrated(report, "write")
+        given = f"{lack}; it also needs" if lack else "give a storage, and"
+        yield Row("Lost time", UNKNOWN, f"{given} {MTBF} or {FAILURES}")
     if interval.lost_at_interval_fraction is not None:
         yield from _best(report)
 

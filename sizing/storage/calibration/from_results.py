@@ -232,7 +232,7 @@ def _data_warnings(data: FitData) -> Iterator[str]:
             "the spread of their own repetitions may explain it, both count, and every interval of a prediction is at "
             "least so wide to either side"
         )
-    if count := sum(row.measurement.fall is not None for row in data.rows):
+    if count := sum(m.headline_bytes_per_second < m.bytes_per_second for m in (row.measurement for row in data.rows)):
         yield (
             f"{count} {OPERATIONS[data.direction]} measurement(s) fell to a lower rate, as where a cache is full. They "
             "count with the rate that went on, not with the median of their repetitions"

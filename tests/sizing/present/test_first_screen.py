@@ -22,8 +22,10 @@ from sizing.questions.question import TerminalStyle
 from sizing.questions.registry import ANSWER
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from sizing.storage.calibration import calibrate
 from sizing.units import parse_bytes, parse_bytes_per_second, parse_seconds
 from tests.sizing.present.scenarios import SCENARIOS
+from tests.sizing.storage.calibration.simulation import GB, result
 
 MAX_LINES = {100: 21, 160: 14}
 """By width, of what stands above the warnings, the meaning of the mark, and the line that says how to see more.
@@ -190,6 +192,22 @@ def test_the_verdict_names_what_is_missed_what_is_met_and_what_nobody_asked_for(
         "meets 1 of 2 targets: overhead 0.351 % (max 5.00 %, the default); "
         "the run loses at least 19.6 % of its time, most of it work repeated after failures."
     )
+
+
+def test_of_a_calibration_without_write_limits_nothing_is_asked_for_as_if_there_were_none() -> None:
+    runs = [
+        result([(1, ranks, GB) for ranks in (1, 2)], operations=["write"]),
+        result(operations=["restore"], run_id="run-2"),
+    ]
+    calibration = calibrate(runs, num_draws=20).model_dump(mode="json")
+    report = answer({"model": {"preset": "gpt2"}, "storage": {"calibration": calibration}})
+    screen = first_screen(report)
+    meanings = {row.label: row.meaning for row in screen.figures}
+    lack = "measure more, as the calibration has no write limits: its warnings say what"
+    assert meanings["Write time"] == lack
+    assert meanings["Lost time"].startswith(f"{lack}; it also needs reliability.mtbf_seconds")
+    assert f"For times and losses {lack}; or give storage.profile.write_bytes_per_second" in screen.verdict
+    assert any("No write limits: 2 usable configuration(s)" in warning for warning in screen.warnings)
 
 
 WEAK: dict[str, Any] = {

@@ -62,6 +62,26 @@ def test_writes_that_fell_to_the_rate_that_goes_on_give_it_to_the_profile_which_
     assert any("210.0 MB/s that went on" in told for told in report.warnings)
 
 
+def test_a_rate_that_went_on_above_that_of_whole_repetitions_is_no_fall() -> None:
+    """All ranks together end at 1.4 GB/s, and the last of them alone is slower: the median of the whole is 1 GB/s."""
+    change = {"after_bytes": 553 * 10**6, "before_bytes_per_second": 3.84e9, "after_bytes_per_second": 1.6e9}
+    ended_apart = measurement(rate_changes=[change], sustained_bytes_per_second=1.381e9)
+    found = Measurement.model_validate(ended_apart)
+    assert (found.fall, found.headline_bytes_per_second) == (None, 1e9)
+    profile = profile_of(result(ended_apart))
+    assert profile.measured is not None
+    assert profile.measured.warnings == ()
+
+
+def test_a_fall_before_most_repetitions_stays_one_although_their_median_is_of_the_rate_that_goes_on() -> None:
+    found = Measurement.model_validate(measurement(**FALLEN | {"sustained_bytes_per_second": 1.01e9}))
+    assert found.fall is None, "0.2 GB/s is not what went on"
+    change = {"after_bytes": 10**9, "before_bytes_per_second": 5e9, "after_bytes_per_second": 1.02e9}
+    found = Measurement.model_validate(measurement(rate_changes=[change], sustained_bytes_per_second=1.01e9))
+    assert found.fall is not None
+    assert found.headline_bytes_per_second == 1e9
+
+
 def test_a_restore_fills_no_cache_so_its_rate_is_that_of_the_median() -> None:
     fallen = Measurement.model_validate(measurement("restore", **FALLEN))
     assert fallen.fall is None
