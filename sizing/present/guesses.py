@@ -13,7 +13,7 @@ from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline, InputSwing, Swi
 from sizing.present.figure_names import figure_name, figure_words
 from sizing.present.rows import Grid, Row
 from sizing.report import SizingReport
-from sizing.storage.calibration.calibration import MAX_USEFUL_RATIO
+from sizing.storage.calibration import MAX_USEFUL_RATIO
 from sizing.units import figure_text, percent_text
 
 MARK = "~"

@@ -14,7 +14,6 @@ from sizing.run.checkpoint import MEMORY_KINDS, NODE_KINDS, Checkpoint
 from sizing.run.read_plan import RestoreStrategy
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage import calibration as calibrations  # of which `predict` is loaded when it is first called
-from sizing.storage.calibration.calibration import Calibration
 from sizing.storage.catalog import NodeRate
 from sizing.storage.rates import DIRECTIONS, Direction, Rates, document_name
 from sizing.storage.storage import PICKLING_ENGINE, ResolvedStorage, resolve_storage
@@ -109,7 +108,7 @@ def calibration_warnings(
         yield f"calibration: {warning}"
 
 
-def _grade_warnings(calibration: Calibration, *, beyond: Iterable[str]) -> Iterator[str]:
+def _grade_warnings(calibration: calibrations.Calibration, *, beyond: Iterable[str]) -> Iterator[str]:
     """The grade of the use that this layout makes of a calibration, where it is low.
 
     Args: `beyond`, the figures of the layout that lie outside of what was measured.
@@ -154,7 +153,7 @@ def _contention_warnings(storage: ResolvedStorage | None, workload: CheckpointWo
     )
 
 
-def _lower_bound_warnings(calibration: Calibration, direction: Direction) -> Iterator[str]:
+def _lower_bound_warnings(calibration: calibrations.Calibration, direction: Direction) -> Iterator[str]:
     """Warn of limits of which the calibration knows a lower bound alone."""
     fit = calibration.fit(direction)
     for limit in fit.limits if fit else ():
@@ -167,7 +166,9 @@ def _lower_bound_warnings(calibration: Calibration, direction: Direction) -> Ite
             )
 
 
-def _planning_warnings(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
+def _planning_warnings(
+    calibration: calibrations.Calibration, steps: Sequence[Demand], direction: Direction
+) -> Iterator[str]:
     """Warn of ranks that plan, where no run of the calibration shows how long that takes."""
     fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
     if fit is not None and num_ranks and not fit.holds("planning"):

@@ -86,7 +86,7 @@ def predict_by_fit(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], d
     spread = _noise_variance(fit) + NORMAL_QUANTILE**2 * _extrapolation_variance(fit, demands)
     slower, faster = _misses(fit, demands)
     low_seconds = shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster)
-    fastest = _fastest_seconds(fit, explained, demands)
+    fastest = fastest_seconds(fit, explained, demands)
     outside = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
     return Prediction(
         seconds=seconds,
@@ -189,7 +189,7 @@ def _scales_weakly(fit: DirectionFit) -> bool:
     return any(frontier.axis == "nodes" and frontier.only_here for frontier in fit.frontiers)
 
 
-def _fastest_seconds(fit: DirectionFit, explained: Sequence[Rates], demands: Sequence[Demand]) -> Numbers:
+def fastest_seconds(fit: DirectionFit, explained: Sequence[Rates], demands: Sequence[Demand]) -> Numbers:
     """What demands take at MAX_RATE_OVER_SEEN times the highest rate that a run got of streams, nodes and file system.
 
     The file system counts where every explanation has its limit, and not only the runs with the most nodes show one:
