@@ -161,7 +161,8 @@ class MeasurementSummary(BaseModel):
     num_nodes: int = Field(description="Nodes whose ranks took part.")
     num_ranks: int = Field(description="Ranks that took part at the same time.")
     bytes_per_second: float = Field(
-        description="Bandwidth of all ranks in total, in bytes per second: median of the repetitions."
+        description="Bandwidth of all ranks in total, in bytes per second: median of the repetitions, or where writes "
+        "fell to a lower rate, as where a cache is full, the rate that went on."
     )
     verified: bool = Field(description="Whether the restored data has the checksums of the written data.")
 

@@ -43,6 +43,7 @@ from sizing.run.solver import GOODPUT, values_for_all_targets
 from sizing.run.storage_warnings import (
     Steps,
     calibration_warnings,
+    client_warnings,
     measurement_warnings,
     needed_warnings,
     node_warnings,
@@ -472,6 +473,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     scenario, storage, run, checkpoint = results.scenario, results.storage, results.run, results.scenario.checkpoint
     model, node, checkpoint_layout = results.layout.model, results.layout.node, results.layout.checkpoint_layout
     workload, on_nodes, beside = results.layout.workload, checkpoint_layout.on_nodes, dict(_transfers_beside(results))
+    yield from client_warnings(storage)
     yield from scenario.version_warnings
     yield from scenario.trainer_warnings
     if scenario.leaves_interval_open and results.layout.memory.step is None:

@@ -102,12 +102,6 @@ def sentences(calibration: Calibration) -> Iterator[str]:
                 f"largest {each.axis} {percent_text(each.worst_error_fraction)}" for each in fit.frontiers
             )
             yield f"{title}: max error where the largest runs are left out and predicted: {worst}."
-        for frontier in fit.frontiers:
-            if frontier.only_here:
-                yield (
-                    f"{title}: only the runs with the largest {frontier.axis} show "
-                    f"{', '.join(frontier.only_here)}, so no smaller run confirms it."
-                )
 
 
 def suggestion_sentences(suggestions: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:

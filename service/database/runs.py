@@ -150,9 +150,8 @@ def _measurement_row(position: int, measurement: Measurement) -> MeasurementRow:
     return MeasurementRow(
         position=position,
         series=series_of(measurement),
-        **measurement.model_dump(
-            include={"engine", "operation", "num_nodes", "num_ranks", "bytes_per_second", "verified"}
-        ),
+        bytes_per_second=measurement.headline_bytes_per_second,
+        **measurement.model_dump(include={"engine", "operation", "num_nodes", "num_ranks", "verified"}),
     )
 
 

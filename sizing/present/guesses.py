@@ -13,6 +13,7 @@ from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline, InputSwing, Swi
 from sizing.present.figure_names import figure_name, figure_words
 from sizing.present.rows import Grid, Row
 from sizing.report import SizingReport
+from sizing.storage.calibration import MAX_USEFUL_RATIO
 from sizing.units import figure_text, percent_text
 
 MARK = "~"
@@ -20,6 +21,8 @@ _MOVES = f"{MARK} moves by more than {percent_text(WIDE_FRACTION)}"
 _ASSUMED = "with what is assumed"
 MARK_MEANING = f"{_MOVES} {_ASSUMED}"
 IN_INTERVALS = "within the 90 % intervals of the calibration"
+NO_PREDICTION = "no useful prediction"
+"""What is said of a time with an interval that is too wide to decide by."""
 _MAX_NAMES = 5
 """Max names of guesses in one line."""
 TITLE = "These guesses move your answer"
@@ -125,7 +128,8 @@ def guessed_range_text(report: SizingReport, figure: str, *, shown: Shown = as_i
     numbers = [shown(end) for end in ends if end is not None]
     if len(numbers) < len(ends):
         return f"{figure_text(figure, min(numbers))} or more, up to where no rate is enough"
-    return span_text(figure_text(figure, min(numbers)), figure_text(figure, max(numbers)))
+    span = span_text(figure_text(figure, min(numbers)), figure_text(figure, max(numbers)))
+    return f"{NO_PREDICTION}: {span}" if is_useless(report, figure) else span
 
 
 def span_text(low: str, high: str) -> str:
@@ -144,6 +148,12 @@ def moves_in_interval(report: SizingReport, figure: str) -> bool:
     if own is None or interval is None:
         return False
     return bool(max(abs(end - own) for end in interval) > WIDE_FRACTION * abs(own))
+
+
+def is_useless(report: SizingReport, figure: str) -> bool:
+    """Whether the interval that a calibration leaves to a time is too wide to decide by."""
+    low, high = report.prediction_intervals.get(figure, (0.0, 0.0))
+    return figure.endswith("seconds") and high > MAX_USEFUL_RATIO * low
 
 
 def _put_range_before(report: SizingReport, figure: str, meaning: str, shown: Shown) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from sizing.run.checkpoint import MEMORY_KINDS, NODE_KINDS, Checkpoint
 from sizing.run.read_plan import RestoreStrategy
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage import calibration as calibrations  # of which `predict` is loaded when it is first called
-from sizing.storage.calibration.calibration import BEYOND, Calibration
 from sizing.storage.catalog import NodeRate
 from sizing.storage.rates import DIRECTIONS, Direction, Rates, document_name
 from sizing.storage.storage import PICKLING_ENGINE, ResolvedStorage, resolve_storage
@@ -42,6 +41,20 @@ _WORDS: Mapping[Direction, _Words] = {
 }
 Steps = Mapping[Direction, Sequence[Demand]]
 """What a save and a restore ask, or what else is written and read, one step after the other."""
+
+
+def client_warnings(storage: ResolvedStorage | None) -> Iterator[str]:
+    """Warn of rates that are those of the client of the run that measured them."""
+    measured = storage.profile.measured if storage else None
+    if storage is None or measured is None:
+        return
+    for direction in measured.limited_by_client:
+        rate = storage.profile.rates(direction).file_system_bytes_per_second
+        yield (
+            f"The {_TIMES[direction]} is by the rate of a client, not of the storage: in run {measured.run_id} "
+            f"the client was the limit of {direction}s, {rate_text(float(rate or 0.0))}. The storage gives at "
+            "least that. Measure with more ranks or nodes, or with more CPUs"
+        )
 
 
 def measurement_warnings(storage: ResolvedStorage | None, *, layout: WritersOnNodes) -> Iterator[str]:
@@ -77,11 +90,11 @@ def calibration_warnings(
     calibration = storage.calibration if storage else None
     if calibration is None:
         return
-    is_beyond = False
+    beyond: dict[str, None] = {}
     for direction, steps in workload.steps(strategy).items():
         prediction = calibrations.predict(calibration, steps, direction=direction)
         if prediction is not None:
-            is_beyond = is_beyond or bool(prediction.extrapolated)
+            beyond |= dict.fromkeys(prediction.extrapolated)
             yield from _extrapolation_warnings(prediction, direction)
         yield from _lower_bound_warnings(calibration, direction)
         yield from _planning_warnings(calibration, steps, direction)
@@ -90,18 +103,22 @@ def calibration_warnings(
             f"One process pickles and writes all, and the calibration's runs (engine {calibration.engine}) did not "
             f"write as it does. Measure with ckpt-bench scan --engine {PICKLING_ENGINE}"
         )
-    yield from _grade_warnings(calibration, is_beyond=is_beyond)
+    yield from _grade_warnings(calibration, beyond=beyond)
     for warning in calibration.warnings:
         yield f"calibration: {warning}"
 
 
-def _grade_warnings(calibration: Calibration, *, is_beyond: bool) -> Iterator[str]:
-    """The grade of the use that this layout makes of a calibration, where it is low."""
-    use = calibration.beyond if is_beyond else calibration.inside
+def _grade_warnings(calibration: calibrations.Calibration, *, beyond: Iterable[str]) -> Iterator[str]:
+    """The grade of the use that this layout makes of a calibration, where it is low.
+
+    Args: `beyond`, the figures of the layout that lie outside of what was measured.
+    """
+    outside = ", ".join(beyond)
+    use = calibration.beyond if outside else calibration.inside
     grade, reasons, where = calibration.grade, calibration.grade_reasons, ""
     if use is not None:
         grade, reasons = use.grade, use.reasons
-        where = f" at {BEYOND} times the nodes" if is_beyond else " inside what was measured"
+        where = f" beyond what was measured, as this layout is in {outside}" if outside else " inside what was measured"
     if grade in "CD":
         because = f": {'; '.join(reasons)}" if reasons else ""
         yield f"The calibration has grade {grade}{where}{because}. To improve it, see ckpt-bench calibrate --suggest"
@@ -136,7 +153,7 @@ def _contention_warnings(storage: ResolvedStorage | None, workload: CheckpointWo
     )
 
 
-def _lower_bound_warnings(calibration: Calibration, direction: Direction) -> Iterator[str]:
+def _lower_bound_warnings(calibration: calibrations.Calibration, direction: Direction) -> Iterator[str]:
     """Warn of limits of which the calibration knows a lower bound alone."""
     fit = calibration.fit(direction)
     for limit in fit.limits if fit else ():
@@ -149,7 +166,9 @@ def _lower_bound_warnings(calibration: Calibration, direction: Direction) -> Ite
             )
 
 
-def _planning_warnings(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
+def _planning_warnings(
+    calibration: calibrations.Calibration, steps: Sequence[Demand], direction: Direction
+) -> Iterator[str]:
     """Warn of ranks that plan, where no run of the calibration shows how long that takes."""
     fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
     if fit is not None and num_ranks and not fit.holds("planning"):

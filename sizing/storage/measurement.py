@@ -415,6 +415,22 @@ class BenchmarkResult(MeasuredModel):
     )
     measurements: MeasuredList[Measurement] = Field(min_length=1, description="Every operation of every configuration.")
 
+    @property
+    def warnings_by_kind(self) -> list[str]:
+        """The warnings, with those of several late repetitions in one sentence."""
+        late = [(each, found) for found in self.measurements for each in found.late_repetitions or []]
+        begins = {f"Repetition {each.repetition} of the {found.operation} took " for each, found in late}
+        others = [warning for warning in self.warnings if not any(begin in warning for begin in begins)]
+        if len(self.warnings) - len(others) < 2:
+            return self.warnings
+        worst, found = max(late, key=lambda pair: pair[0].ratio)
+        return [
+            *others,
+            f"{len(late)} repetitions took over 1.5 times the median of their measurement: at worst repetition "
+            f"{worst.repetition} of the {found.operation}, {worst.ratio:.1f} times. It waited for {worst.title}. "
+            "Bandwidths are medians and do not show them.",
+        ]
+
 
 def result_schema() -> dict[str, Any]:
     """What a result document may hold; its `schema_version` is 1.

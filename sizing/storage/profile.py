@@ -28,6 +28,12 @@ class MeasuredOn(InputModel):
     )
     num_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Nodes that wrote at once in the run.")
     num_ranks: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Ranks that wrote at once in the run.")
+    limited_by_client: tuple[Direction, ...] = Field(
+        (),
+        max_length=2,
+        description="Directions, write or read, of which the rate is that of the run's client: the storage gives at "
+        "least so much. Default: none.",
+    )
     warnings: tuple[Annotated[str, Field(max_length=2000)], ...] = Field(
         (), max_length=100, description="What the run warned of."
     )
@@ -142,7 +148,7 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
         )
     write_rates = Rates(file_system_bytes_per_second=write.headline_bytes_per_second)
     read_rates = Rates(file_system_bytes_per_second=read.headline_bytes_per_second if read else None)
-    warnings = list(result.warnings)
+    warnings = list(result.warnings_by_kind)
     if any(m.operation == "restore" and not m.is_of_storage for m in result.measurements):
         warnings.append("the restore may have read from the page cache, so it gives no read rate")
     if write.headline_bytes_per_second < write.bytes_per_second:
@@ -155,6 +161,11 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
         engine=write.engine,
         num_nodes=write.num_nodes,
         num_ranks=write.num_ranks,
+        limited_by_client=tuple(
+            direction
+            for direction, found in (("write", write), ("read", read))
+            if found and found.limited_by == "client"
+        ),
         warnings=tuple(warnings),
     )
     return StorageProfile.model_validate(

@@ -96,6 +96,18 @@ def test_a_run_is_published_once_and_kept_as_it_was_sent(
     assert client.get(made.headers["location"]).text == text
 
 
+def test_a_run_whose_writes_fell_has_the_rate_that_went_on_in_lists_and_in_its_trend(
+    client: httpx.Client, runs: str, publisher: dict[str, str]
+) -> None:
+    document = result_document("fell")
+    fall = {"after_bytes": 10**9, "before_bytes_per_second": 5e8, "after_bytes_per_second": 1e8}
+    document["measurements"][0] |= {"engine": "fills", "sustained_bytes_per_second": 1e8, "rate_changes": [fall]}
+    made = publish(client, runs, publisher, document)
+    assert made.json()["measurements"][0]["bytes_per_second"] == 1e8
+    trend = client.get(f"{runs.removesuffix('/runs')}/trend", params={"engine": "fills"}).json()
+    assert [point["bytes_per_second"] for series in trend for point in series["points"]] == [1e8]
+
+
 def test_another_body_under_the_same_run_id_is_refused(
     client: httpx.Client, runs: str, publisher: dict[str, str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.guesses.figures import LOST
-from sizing.present.guesses import Shown, as_it_is, marked
+from sizing.present.guesses import NO_PREDICTION, Shown, as_it_is, is_useless, marked
 from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, Row
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
@@ -32,8 +32,11 @@ def _interval_row(report: SizingReport, block: str) -> Iterator[Row]:
     low, high = report.prediction_intervals.get(f"{block}.seconds", (0.0, 0.0))
     if high:
         slow, fast = report.prediction_intervals[f"{block}.bytes_per_second"]
+        times = f"{seconds_text(low)} to {seconds_text(high)}"
         meaning = f"90 % interval: {rate_text(slow)} to {rate_text(fast)}"
-        yield Row("", f"{seconds_text(low)} to {seconds_text(high)}", meaning)
+        if is_useless(report, f"{block}.seconds"):
+            times, meaning = NO_PREDICTION, f"90 % interval: {times}, {rate_text(slow)} to {rate_text(fast)}"
+        yield Row("", times, meaning)
 
 
 def time_rows(report: SizingReport) -> Iterator[Row]:

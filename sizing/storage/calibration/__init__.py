@@ -6,15 +6,16 @@ from sizing.late_names import late_names
 
 if TYPE_CHECKING:
     from sizing.storage.calibration.agreement import Publisher, select_agreeing
-    from sizing.storage.calibration.calibration import Calibration
+    from sizing.storage.calibration.calibration import MAX_USEFUL_RATIO, Calibration
     from sizing.storage.calibration.from_results import calibrate
     from sizing.storage.calibration.prediction import Prediction, predict
 
-__all__ = ["Calibration", "Prediction", "Publisher", "calibrate", "predict", "select_agreeing"]
+__all__ = ["MAX_USEFUL_RATIO", "Calibration", "Prediction", "Publisher", "calibrate", "predict", "select_agreeing"]
 
 __getattr__ = late_names(
     __name__,
     {
+        "MAX_USEFUL_RATIO": "calibration",
         "Calibration": "calibration",
         "Prediction": "prediction",
         "Publisher": "agreement",

@@ -26,6 +26,10 @@ BEYOND = 4
 """Times the nodes at which a calibration is graded beyond what was measured: a few nodes are measured to predict some
 tens."""
 
+MAX_USEFUL_RATIO = 4.0
+"""Max ratio of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by
+comes in steps of two."""
+
 MAX_DRAWS = 1_000
 """What a document may hold, of each limit; it is written with 200."""
 MAX_POINTS = 10_000
@@ -173,7 +177,8 @@ class DirectionFit(MeasuredModel):
         0.0,
         description="How far a run on another day may be off, at 95 % to either side, as a fraction of the time. It is "
         "Student's t times the standard deviation between runs; 0 with fewer than three runs, and where they do not "
-        "differ beyond chance.",
+        "differ beyond chance. It is at least the logarithm of the factor by which like runs differ, where that is "
+        "more than two.",
     )
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."

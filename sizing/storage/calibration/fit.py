@@ -15,7 +15,7 @@ from sizing.storage.calibration.calibration import (
     LimitEstimate,
     WrongHere,
 )
-from sizing.storage.calibration.fit_data import FitData
+from sizing.storage.calibration.fit_data import FitData, unlike_pairs
 from sizing.storage.calibration.lack_of_fit import LackOfFit, find_lack_of_fit, local_noise
 from sizing.storage.calibration.least_squares import (
     MAX_RATE_OVER_SEEN,
@@ -101,8 +101,11 @@ def fit_direction(data: FitData, *, num_draws: int, seed: int) -> DirectionFit:
         covered=Covered.of(demand),
         num_configurations=data.num_configurations,
         noise_fraction=selection.noise,
-        run_error_fraction=student_quantile(len(effects) - 1)
-        * float((effects @ effects / max(len(effects) - 1, 1)) ** 0.5),
+        run_error_fraction=max(
+            0.0,
+            student_quantile(len(effects) - 1) * float((effects @ effects / max(len(effects) - 1, 1)) ** 0.5),
+            *(float(np.log(slow.seconds / fast.seconds)) for slow, fast in unlike_pairs(data.rows)),
+        ),
         held_out_error_fraction=float(np.median(errors)),
         worst_held_out_error_fraction=float(errors.max()),
         frontiers=tuple(_frontier(found, direction, groups, measured, believed) for found in frontiers),

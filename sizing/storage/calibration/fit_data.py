@@ -26,8 +26,8 @@ MIN_CONFIGURATIONS = 3
 """A rate, a fixed time and one to check them: below, any times are explained."""
 
 CONTRADICTION_RATIO = 2.0
-"""Between two runs of one configuration. A choice, far above noise: storage that was changed between them, or was
-busy."""
+"""Between the nearest ends of what two runs say of the time of one configuration. A choice, far above noise: storage
+that was changed between them, or was busy."""
 
 PLANNING_ENGINES = ("dcp", "async-dcp")
 
@@ -88,6 +88,20 @@ class RunMeasurement:
     def seconds(self) -> float:
         """Time at the rate to reckon with: the median over the repetitions, or where writes fell, at what went on."""
         return self.measurement.total_bytes / self.measurement.headline_bytes_per_second
+
+    @property
+    def seconds_interval(self) -> tuple[float, float]:
+        """The 95 % interval of that time, as the run states it: of its median, so that more repetitions narrow it.
+
+        It is no wider than the repetitions. It is the time alone where the run states none, where one repetition says
+        nothing of its spread, and where writes fell: then the repetitions had two rates, and their median is not the
+        time to reckon with.
+        """
+        rates, samples = self.measurement.rate_interval_bytes_per_second, self.measurement.seconds
+        if rates is None or self.measurement.fall is not None:
+            return self.seconds, self.seconds
+        low, high = (self.measurement.total_bytes / rate for rate in reversed(rates))
+        return min(max(low, min(samples)), self.seconds), max(min(high, max(samples)), self.seconds)
 
 
 def _shape_text(found: Measurement) -> str:
@@ -298,7 +312,17 @@ def _with_fastest_threads(rows: Sequence[RunMeasurement]) -> Iterator[RunMeasure
 
 
 def contradictions(rows: Sequence[RunMeasurement]) -> Iterator[tuple[RunMeasurement, RunMeasurement]]:
-    """The slow and the fast row of each pair that cannot be the same storage in the same state."""
+    """The slow and the fast row of each pair that cannot be the same storage in the same state.
+
+    The nearest ends of their own intervals differ by more than CONTRADICTION_RATIO, not only their medians.
+    """
+    for slow, fast in unlike_pairs(rows):
+        if slow.seconds_interval[0] > CONTRADICTION_RATIO * fast.seconds_interval[1]:
+            yield slow, fast
+
+
+def unlike_pairs(rows: Sequence[RunMeasurement]) -> Iterator[tuple[RunMeasurement, RunMeasurement]]:
+    """The slow and the fast row of each pair of one configuration whose medians differ by CONTRADICTION_RATIO."""
     by_configuration: dict[Configuration, list[RunMeasurement]] = {}
     for row in rows:
         by_configuration.setdefault(row.configuration, []).append(row)

@@ -14,6 +14,7 @@ from sizing.errors import InvalidInput
 from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
+    MAX_USEFUL_RATIO,
     Calibration,
     DirectionFit,
     FittedPoint,
@@ -29,10 +30,12 @@ from sizing.storage.calibration.fit_data import (
     FitData,
     RunMeasurement,
     configuration_text,
+    contradiction_text,
     dates_of,
     select_fit_data,
+    unlike_pairs,
 )
-from sizing.storage.calibration.prediction import MAX_USEFUL_RATIO, predict_by_fit
+from sizing.storage.calibration.prediction import predict_by_fit
 from sizing.storage.calibration.uncertainty import student_quantile
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
@@ -214,13 +217,20 @@ def _one_size(fits: Mapping[Direction, DirectionFit]) -> Iterator[str]:
 
 
 def _data_warnings(data: FitData) -> Iterator[str]:
-    """What was left out, what is missing, and what the client limited."""
+    """What was left out, what is missing, like runs that differ the most, and what the client limited."""
     for note in data.left_out:
         yield f"left out: {note}"
     if data.num_configurations < MIN_CONFIGURATIONS:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
             f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
+        )
+    pairs = unlike_pairs(data.rows)
+    for slow, fast in sorted(pairs, key=lambda pair: pair[1].seconds / pair[0].seconds)[:1]:
+        yield (
+            f"Like runs differ by a factor of {slow.seconds / fast.seconds:.3g}: {contradiction_text(slow, fast)}. As "
+            "the spread of their own repetitions may explain it, both count, and every interval of a prediction is at "
+            "least so wide to either side"
         )
     if count := sum(m.headline_bytes_per_second < m.bytes_per_second for m in (row.measurement for row in data.rows)):
         yield (
@@ -268,7 +278,7 @@ def _outliers(fit: DirectionFit) -> Iterator[tuple[FittedPoint, float]]:
 
 def _run_warnings(result: BenchmarkResult) -> Iterator[str]:
     """What a run warned of; of many warnings the first and their number."""
-    warnings = result.warnings
+    warnings = result.warnings_by_kind
     if len(warnings) > MAX_WARNINGS_OF_A_RUN:
         warnings = [f"{len(warnings)} warnings in its document. The first: {warnings[0]}"]
     for warning in warnings:
@@ -365,8 +375,9 @@ def _beyond_reasons(direction: Direction, fit: DirectionFit, profile: StoragePro
         grade = next(grade for grade in _ORDER if worst <= MAX_FRONTIER_ERRORS[grade])
         most = percent_text(MAX_FRONTIER_ERRORS["A"])
         yield grade, f"largest {frontier.axis} left out: predicted up to {percent_text(worst)} off, max {most} for A"
-        if frontier.only_here:
-            yield "C", f"only the runs with the largest {frontier.axis} show {', '.join(frontier.only_here)}"
+    for fields in dict.fromkeys(frontier.only_here for frontier in fit.frontiers if frontier.only_here):
+        axes = " or ".join(frontier.axis for frontier in fit.frontiers if frontier.only_here == fields)
+        yield "C", f"only the runs with the largest {axes} show {', '.join(fields)}, so no smaller run confirms it"
     num_nodes = BEYOND * fit.covered.num_nodes[1]
     num_streams = num_nodes * fit.covered.streams_per_node[1]
     total_bytes = num_streams * fit.covered.bytes_per_stream[1]

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit, WrongHere
+from sizing.storage.calibration.calibration import (
+    INTERVAL_TAIL,
+    MAX_USEFUL_RATIO,
+    NORMAL_QUANTILE,
+    Calibration,
+    DirectionFit,
+    WrongHere,
+)
+from sizing.storage.calibration.least_squares import MAX_RATE_OVER_SEEN
 from sizing.storage.calibration.uncertainty import student_quantile
 from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, shared_terms, total_seconds
@@ -17,10 +25,6 @@ from sizing.storage.transfer import Floats, Numbers
 
 MIN_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
-
-MAX_USEFUL_RATIO = 4.0
-"""Max ratio of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by
-comes in steps of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,10 @@ def predict(calibration: Calibration, demands: Sequence[Demand], *, direction: D
     The interval has the bootstrap draws of the limits, the noise of measurements, and one held-out error for each
     doubling beyond the measured range of each figure, added as independent errors of log time. Its lower end also
     holds for every rival explanation, and for each further node bringing as much as the others where the most nodes
-    alone show some limit. Its upper end holds for limits that were never reached and may begin right beyond what was
-    seen, and for contention that the data do not exclude. Where the model is wrong its side of the interval is wider by
-    the miss. Demands may hold arrays that broadcast together.
+    alone show some limit; no resource gives more than MAX_RATE_OVER_SEEN times what a run got of it. Its upper end
+    holds for limits that were never reached and may begin right beyond what was seen, and for contention that the data
+    do not exclude. Where the model is wrong its side of the interval is wider by the miss. Demands may hold arrays that
+    broadcast together.
     """
     fit = calibration.fit(direction)
     return None if fit is None else predict_by_fit(fit, calibration.profile.rates(direction), demands, direction)
@@ -72,17 +77,20 @@ def predict_by_fit(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], d
     draws = {field: np.reshape(values, (-1, *[1] * num_axes)) for field, values in fit.draws.items()}
     drawn = Rates.of_document({**known, **draws}, direction)
     centre, low, high = _drawn_log_seconds(drawn, demands)
-    readings = [total_seconds(Rates.of_document(reading, direction), demands) for reading in _readings(fit, known)]
+    explained = [Rates.of_document(reading, direction) for reading in _readings(fit, known)]
+    readings = [total_seconds(reading, demands) for reading in explained]
     shortest = functools.reduce(np.minimum, [*readings, *_weakly_scaled_seconds(fit, rates, demands)], seconds)
     longest = functools.reduce(np.maximum, readings, seconds)
     contended = _contended_log_seconds(fit, demands, direction, seconds)
     unseen = _unseen_seconds(fit, rates, direction, demands)
     spread = _noise_variance(fit) + NORMAL_QUANTILE**2 * _extrapolation_variance(fit, demands)
     slower, faster = _misses(fit, demands)
+    low_seconds = shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster)
+    fastest = fastest_seconds(fit, explained, demands)
     outside = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
     return Prediction(
         seconds=seconds,
-        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster),
+        low_seconds=np.maximum(low_seconds, np.where(fastest <= shortest, fastest, 0.0)),
         high_seconds=np.maximum(unseen, longest)
         * np.exp(np.sqrt(np.maximum(high - centre, contended) ** 2 + spread) + slower),
         extrapolated=tuple(dict.fromkeys(outside)),
@@ -172,8 +180,32 @@ def _weakly_scaled_seconds(fit: DirectionFit, rates: Rates, demands: Sequence[De
     A file system that limits at one number of nodes may as well be a switch that so many share, or a slow node among
     them: each further node would then bring as much as these did.
     """
-    if any(frontier.axis == "nodes" and frontier.only_here for frontier in fit.frontiers):
+    if _scales_weakly(fit):
         yield total_seconds(rates, [_on_nodes(demand, fit.covered.num_nodes[1]) for demand in demands])
+
+
+def _scales_weakly(fit: DirectionFit) -> bool:
+    """Whether the runs with the most nodes alone show some limit."""
+    return any(frontier.axis == "nodes" and frontier.only_here for frontier in fit.frontiers)
+
+
+def fastest_seconds(fit: DirectionFit, explained: Sequence[Rates], demands: Sequence[Demand]) -> Numbers:
+    """What demands take at MAX_RATE_OVER_SEEN times the highest rate that a run got of streams, nodes and file system.
+
+    The file system counts where every explanation has its limit, and not only the runs with the most nodes show one:
+    else each further node may bring as much as the others.
+    """
+    of_units = [
+        (point.bytes_per_second / point.num_streams, point.bytes_per_second / point.num_nodes, point.bytes_per_second)
+        for point in fit.points
+    ]
+    stream, node, file_system = MAX_RATE_OVER_SEEN * np.max(of_units, axis=0)
+    fastest = Rates(writer_bytes_per_second=stream, node_bytes_per_second=node)
+    if all(rates.file_system_bytes_per_second is not None for rates in explained) and not _scales_weakly(fit):
+        fastest = fastest._replace(file_system_bytes_per_second=file_system)
+    of_storage = (replace(demand.even, process_bytes_per_second=None) for demand in demands)
+    steps = (shared_terms(fastest, demand).values() for demand in of_storage)
+    return sum((functools.reduce(np.maximum, terms) for terms in steps), start=np.float64(0.0))
 
 
 def _on_nodes(demand: Demand, most_nodes: float) -> Demand:

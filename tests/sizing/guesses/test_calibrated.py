@@ -12,13 +12,14 @@ from sizing.guesses.figures import LOST, OVERHEAD
 from sizing.present.guesses import span_text
 from sizing.present.targets import target_rows, verdict
 from sizing.questions.answer.first_screen import first_screen
-from sizing.questions.answer.run_rows import cost_rows
+from sizing.questions.answer.run_rows import cost_rows, time_rows
 from sizing.report import SizingReport, answer
-from sizing.storage.calibration import calibrate
+from sizing.storage.calibration import Calibration, calibrate
 from sizing.storage.rates import DIRECTIONS, Rates
 from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text, seconds_text
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, Cell, result
+from tests.sizing.storage.calibration.truths import Truth
 
 ONE_NODE = tuple((1, ranks, size * GB) for ranks in (1, 2, 4) for size in (1, 2, 4))
 SCENARIO: dict[str, Any] = {
@@ -94,7 +95,8 @@ def test_what_moves_within_the_intervals_has_them_beside_it_and_the_calibration_
         text = percent_text if path == LOST else seconds_text
         low, high = map(text, report.prediction_intervals[path])
         assert rows[label].figure.startswith("~")
-        assert rows[label].meaning.startswith(f"{span_text(low, high)}; ")
+        useless = "" if path == LOST else "no useful prediction: "
+        assert rows[label].meaning.startswith(f"{useless}{span_text(low, high)}; ")
     assert screen.mark_meaning == "~ moves by more than 10.0 % within the 90 % intervals of the calibration"
     with_guess = first_screen(asked(ONE_NODE, reliability={"mtbf_seconds": "24h"}))
     assert with_guess.mark_meaning == f"{screen.mark_meaning}, or with what is assumed: detection"
@@ -148,3 +150,46 @@ def test_without_a_calibration_nothing_is_open() -> None:
     (check,) = answer(SCENARIO | {"storage": {"profile": {"write_bytes_per_second": "500 GB/s"}}}).targets
     assert check.found_interval is None
     assert check.is_decided
+
+
+@pytest.fixture(scope="module")
+def noisy() -> tuple[Calibration, SizingReport]:
+    """One node of eight ranks that read ten times the bytes, by three noisy configurations of small files."""
+    truth = Truth(lambda cell: cell[0] * cell[1] * cell[2] / 0.5e9, operation="restore", tail=0.9)
+    found = calibrate([truth.scan([(1, 1, GB // 16, 1), (1, 2, GB // 16, 1), (1, 2, GB // 4, 1)], 23)], num_draws=50)
+    layout = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"tensor": 4, "data": 2}}
+    return found, answer(layout | {"storage": {"calibration": found}})
+
+
+def test_no_end_of_an_interval_beats_ten_times_the_highest_rate_that_a_run_got(
+    noisy: tuple[Calibration, SizingReport],
+) -> None:
+    calibration, report = noisy
+    assert calibration.read is not None
+    highest = 10 * max(point.bytes_per_second for point in calibration.read.points)
+    low, high = report.prediction_intervals["restore.seconds"]
+    assert low == pytest.approx(report.restore.read_bytes / highest)
+    assert high > 4 * low
+    assert report.prediction_intervals["restore.bytes_per_second"][1] == pytest.approx(highest)
+
+
+def test_an_interval_too_wide_to_decide_by_is_called_no_useful_prediction_in_its_rows(
+    noisy: tuple[Calibration, SizingReport],
+) -> None:
+    _, report = noisy
+    ends = span_text(*map(seconds_text, report.prediction_intervals["restore.seconds"]))
+    first = next(row for row in first_screen(report).figures if row.label == "Restore time")
+    assert first.meaning.startswith(f"no useful prediction: {ends}; all ranks read ")
+    below = next(row for row in time_rows(report) if not row.label)
+    assert (below.figure, below.meaning.partition(", ")[0]) == ("no useful prediction", f"90 % interval: {ends}")
+
+
+def test_a_low_grade_says_in_which_figures_a_layout_is_beyond_what_was_measured(
+    noisy: tuple[Calibration, SizingReport],
+) -> None:
+    _, report = noisy
+    graded = [warning for warning in report.warnings if warning.startswith("The calibration has grade ")]
+    assert [warning.partition(": ")[0] for warning in graded] == [
+        "The calibration has grade D beyond what was measured, as this layout is in ranks per node, bytes per rank, "
+        "files per rank"
+    ]

@@ -92,6 +92,36 @@ def test_a_restore_fills_no_cache_so_its_rate_is_that_of_the_median() -> None:
     assert profile.measured.warnings == ()
 
 
+def test_that_the_client_limited_a_restore_is_the_first_that_is_said_of_its_time() -> None:
+    limited = measurement("restore", limited_by="client")
+    profile = profile_of(result(measurement(), limited, warnings=["The clocks differ."]))
+    assert profile.measured is not None
+    assert profile.measured.limited_by_client == ("read",)
+    report = answer({"model": {"preset": "gpt2"}, "storage": {"profile": profile.model_dump(mode="json")}})
+    assert report.warnings[0] == (
+        "The restore time is by the rate of a client, not of the storage: in run run-1 the client was the limit of "
+        "reads, 1.000 GB/s. The storage gives at least that. Measure with more ranks or nodes, or with more CPUs"
+    )
+    assert "rate of a client" not in " ".join(report.warnings[1:])
+
+
+def test_late_repetitions_are_told_in_one_sentence() -> None:
+    place = {"rank": 1, "node": "n1", "title": "rank 1 on n1"}
+    lates = [place | {"repetition": number, "seconds": 2.0 * number, "ratio": 1.0 * number} for number in (2, 3)]
+    told = [f"Repetition {number} of the write took {2.0 * number} s, {number} times the median." for number in (2, 3)]
+    several = result(measurement(late_repetitions=lates), warnings=["The clocks differ.", *told])
+    assert several.warnings_by_kind == [
+        "The clocks differ.",
+        "2 repetitions took over 1.5 times the median of their measurement: at worst repetition 3 of the write, 3.0 "
+        "times. It waited for rank 1 on n1. Bandwidths are medians and do not show them.",
+    ]
+    profile = profile_of(several)
+    assert profile.measured is not None
+    assert profile.measured.warnings == tuple(several.warnings_by_kind)
+    one = result(measurement(late_repetitions=lates[:1]), warnings=told[:1])
+    assert one.warnings_by_kind == told[:1]
+
+
 def test_the_rate_is_the_total_over_the_median_time() -> None:
     assert Measurement.model_validate(measurement()).bytes_per_second == 1e9
 

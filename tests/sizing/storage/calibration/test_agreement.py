@@ -1,17 +1,20 @@
 """Runs of another state of the storage: left out and named, so that the others can be fitted."""
 
+import math
 import re
 from datetime import UTC, datetime
 
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.storage.calibration import Publisher, calibrate, select_agreeing
+from sizing.storage.calibration import Publisher, calibrate, predict, select_agreeing
 from sizing.storage.calibration.agreement import find_odd_run
 from sizing.storage.calibration.fit_data import select_fit_data
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.rates import DIRECTIONS
+from sizing.storage.terms import Demand
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+from tests.sizing.storage.calibration.truths import Truth
 
 
 def slowed(found: BenchmarkResult, times: float) -> BenchmarkResult:
@@ -146,3 +149,81 @@ def test_no_run_is_odd_where_noise_alone_makes_them_differ(seed: int) -> None:
 def test_runs_that_share_fewer_than_three_configurations_are_not_held_against_each_other() -> None:
     odd = slowed(result(CELLS[:2], run_id="odd", noise=0.01, outliers=0), 1.5)
     assert not list(find_odd_run(select_fit_data([result(CELLS, run_id="run"), odd], "write")))
+
+
+MIB = 2**20
+SMALL = ((1, 1, 64 * MIB, 1), (1, 1, 256 * MIB, 1), (1, 2, 256 * MIB, 1))
+SMALL_STORAGE = Truth(lambda cell: cell[0] * cell[1] * cell[2] / 0.4e9)
+LIKE = {
+    "like-1": (965e6, 412e6, 1287e6),
+    "like-2": (360e6, 247e6, 508e6),
+    "like-3": (432e6, 296e6, 748e6),
+}
+"""Median and 95 % interval of the write rate in three like runs within four minutes: one host, two ranks, a shared
+drive, five repetitions each, as measured."""
+
+
+def like_run(run_id: str, rates: tuple[float, float, float], *, num_repetitions: int = 5) -> BenchmarkResult:
+    """A run of two ranks with so many repetitions, of which the median and the 95 % interval have these rates."""
+    median, low, high = rates
+    scanned = SMALL_STORAGE.scan([(1, 2, 64 * MIB, 1)], seed=0)
+    found = scanned.measurements[0]
+    seconds = [found.total_bytes / rate for rate in (median, low, high, median, median)[:num_repetitions]]
+    changed = {
+        "seconds": seconds,
+        "first_done_seconds": seconds,
+        "rank_seconds": [[each] * found.num_ranks for each in seconds],
+        "bytes_per_second": median,
+        "rate_interval_bytes_per_second": (low, high) if num_repetitions > 1 else (median, median),
+    }
+    return scanned.model_copy(update={"run_id": run_id, "measurements": [found.model_copy(update=changed)]})
+
+
+def test_like_runs_whose_own_intervals_overlap_are_fitted_together_and_named() -> None:
+    scanned = SMALL_STORAGE.scan(SMALL, seed=1)
+    alone = calibrate([scanned], num_draws=50)
+    found = calibrate([scanned, *(like_run(*each) for each in LIKE.items())], num_draws=50)
+    assert alone.write is not None
+    assert found.write is not None
+    assert set(LIKE) < set(found.run_ids)
+    assert [warning for warning in found.warnings if warning.startswith("Like runs")] == [
+        "Like runs differ by a factor of 2.68: the write of 1 node(s) x 2 rank(s), 67.11 MB each took 0.139 s in run "
+        "like-1 and 0.373 s in run like-2. As the spread of their own repetitions may explain it, both count, and "
+        "every interval of a prediction is at least so wide to either side"
+    ]
+    assert not any(warning.startswith("Like runs") for warning in alone.warnings)
+    assert found.write.run_error_fraction >= math.log(965 / 360)
+    own = predict(found, [Demand(134e6, 2, 1, 2)], direction="write")
+    assert own is not None
+    assert own.low_seconds < own.seconds * 360 / 965
+    assert own.high_seconds > own.seconds * 965 / 360
+
+
+@pytest.mark.parametrize(
+    ("other", "num_repetitions"),
+    [((190e6, 180e6, 200e6), 5), ((360e6, 247e6, 508e6), 1)],
+    ids=["intervals apart by more than two", "one repetition, which says nothing of its spread"],
+)
+def test_like_runs_are_refused_where_their_own_intervals_do_not_explain_it(
+    other: tuple[float, float, float], num_repetitions: int
+) -> None:
+    runs = [
+        like_run("fast", LIKE["like-1"], num_repetitions=num_repetitions),
+        like_run("slow", other, num_repetitions=num_repetitions),
+    ]
+    with pytest.raises(InvalidInput, match="contradict each other"):
+        calibrate([SMALL_STORAGE.scan(SMALL, seed=1), *runs])
+
+
+def test_an_interval_that_its_repetitions_do_not_have_explains_nothing() -> None:
+    fast, slow = like_run("fast", (965e6, 960e6, 970e6)), like_run("slow", (360e6, 350e6, 370e6))
+    claimed = [
+        run.model_copy(
+            update={
+                "measurements": [run.measurements[0].model_copy(update={"rate_interval_bytes_per_second": (1.0, 1e12)})]
+            }
+        )
+        for run in (fast, slow)
+    ]
+    with pytest.raises(InvalidInput, match="contradict each other"):
+        calibrate([SMALL_STORAGE.scan(SMALL, seed=1), *claimed])

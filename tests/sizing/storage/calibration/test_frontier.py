@@ -18,7 +18,7 @@ from sizing.storage.calibration.suggestions import suggest_runs
 from sizing.storage.limits import transfer
 from sizing.storage.terms import Demand
 from sizing.units import percent_text
-from tests.sizing.storage.calibration.simulation import GB
+from tests.sizing.storage.calibration.simulation import GB, result
 from tests.sizing.storage.calibration.truths import FAR, INSIDE, PLAIN, SCAN, SMOOTH, TRUTHS, Cell, Truth, roofline
 
 
@@ -302,3 +302,14 @@ def test_documents_of_version_1_are_still_read(contended: Calibration) -> None:
     old = Calibration.model_validate(document)
     assert old.write is not None
     assert predict(old, [demand((8, 8, GB, 1))], direction="write") is not None
+
+
+def test_a_limit_that_only_the_largest_runs_show_is_said_once_for_all_that_is_largest() -> None:
+    cells = [(2, 1, 4 * GB), (8, 2, GB), (1, 8, 4 * GB), (4, 8, 4 * GB), (8, 1, GB)]
+    found = calibrate([result(cells, noise=0.0, outliers=0, operations=["write"])], num_draws=50)
+    assert found.write is not None
+    assert [frontier.only_here for frontier in found.write.frontiers] == [("fixed_write_seconds",)] * 3
+    assert [reason for reason in found.grade_reasons if "fixed_write_seconds" in reason] == [
+        "writes: only the runs with the largest nodes or ranks or bytes show fixed_write_seconds, so no smaller run "
+        "confirms it"
+    ]
