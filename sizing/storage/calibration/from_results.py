@@ -22,6 +22,13 @@ from sizing.storage.calibration.calibration import (
     MixedVerdict,
     UseGrade,
 )
+from sizing.storage.calibration.commands import (
+    launch_text,
+    long_enough_bytes,
+    placeholders_text,
+    shared_flags,
+    size_text,
+)
 from sizing.storage.calibration.fit import fit_direction
 from sizing.storage.calibration.fit_data import (
     MIN_CONFIGURATIONS,
@@ -96,16 +103,17 @@ does."""
 
 def further_runs(rows: Sequence[RunMeasurement]) -> str:
     """Name the scan that adds enough configurations to those of the rows, on no more nodes than these had."""
-    configurations = [row.configuration for row in rows] or [(1, 1, 10**9, 1, 0)]
+    configurations = [row.configuration for row in rows] or [(1, 1, 0, 1, 0)]
     num_nodes = max(nodes for nodes, *_ in configurations)
-    ranks_per_node = max(ranks // nodes for nodes, ranks, *_ in configurations)
-    megabytes = max(1, round(max(size for _, _, size, *_ in configurations) / 1e6))
-    nodes = ",".join(map(str, sorted({1, (num_nodes + 1) // 2, num_nodes})))
-    engine = f" --engine {rows[0].measurement.engine}" if rows else ""
-    writers = ",".join(map(str, sorted({1, 2, max(3, ranks_per_node)})))
+    writers = sorted({1, 2, max(3, *(ranks // nodes for nodes, ranks, *_ in configurations))})
+    size = long_enough_bytes(rows) if rows else 10**9
+    nodes = sorted({1, (num_nodes + 1) // 2, num_nodes})
+    where = placeholders_text(num_nodes)
     return (
-        f"measure several numbers of ranks with two sizes, for example ckpt-bench scan --nodes {nodes} --target DIR"
-        f"{engine} --writers {writers} --bytes-per-rank {megabytes}MB,{3 * megabytes}MB"
+        f"measure several numbers of ranks with two sizes, {where + ', ' if where else ''}for example "
+        f"{launch_text('scan', num_nodes=num_nodes, ranks_per_node=writers[-1])} --nodes {','.join(map(str, nodes))} "
+        f"{shared_flags(rows)} --writers {','.join(map(str, writers))} "
+        f"--bytes-per-rank {size_text(size)},{size_text(3 * size)}"
     )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
-from sizing.storage.calibration.fit_data import OPERATIONS
+from sizing.storage.calibration.commands import launch_text, payload_bytes, shared_flags, size_text
+from sizing.storage.calibration.fit_data import OPERATIONS, RunMeasurement
+from sizing.storage.measurement import SHORT_SECONDS
 from sizing.storage.rates import DIRECTIONS, Direction, Rates
 from sizing.storage.terms import Demand, total_seconds
+from sizing.storage.transfer import Floats
 from sizing.units import percent_text
 
 _MAX_SUGGESTIONS = 3
@@ -25,7 +28,7 @@ _SHARED = ("file-system", "node", "writer")
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A configuration to measure, and what it would tell."""
+    """A configuration to measure, and what it would tell; `bytes_per_rank` of files, as it was fitted."""
 
     direction: Direction
     num_nodes: int
@@ -33,12 +36,11 @@ class Suggestion:
     bytes_per_rank: int
     reason: str
 
-    def command(self, engine: str) -> str:
-        """The command line, to start on each of the nodes."""
-        launcher = "" if self.num_nodes == self.ranks_per_node == 1 else f"--nproc-per-node {self.ranks_per_node} "
-        launcher = f"--nnodes {self.num_nodes} {launcher}" if self.num_nodes > 1 else launcher
-        program = f"torchrun {launcher}-m io_bench" if launcher else "ckpt-bench"
-        return f"{program} run --target DIR --engine {engine} --bytes-per-rank {self.bytes_per_rank}"
+    def command(self, rows: Sequence[RunMeasurement]) -> str:
+        """The command line, to start on each of the nodes, for a run that is fitted together with the rows."""
+        launch = launch_text("run", num_nodes=self.num_nodes, ranks_per_node=self.ranks_per_node)
+        size = size_text(payload_bytes(rows, self.bytes_per_rank))
+        return f"{launch} {shared_flags(rows)} --bytes-per-rank {size}"
 
 
 def suggest_runs(calibration: Calibration) -> tuple[Suggestion, ...]:
@@ -47,15 +49,32 @@ def suggest_runs(calibration: Calibration) -> tuple[Suggestion, ...]:
     for direction in DIRECTIONS:
         fit = calibration.fit(direction)
         if fit is not None:
+            others = itertools.chain(_to_vary(fit, direction), _to_reach(fit, direction), _to_confirm(fit, direction))
             rows = itertools.chain(
                 _where_wrong(fit, direction),
-                _to_vary(fit, direction),
-                _to_reach(fit, direction),
-                _to_confirm(fit, direction),
+                (_long_enough(each, calibration) for each in others),
                 _to_narrow(calibration, fit, direction),
             )
             found += itertools.islice(rows, _MAX_SUGGESTIONS)
     return tuple(found)
+
+
+def _long_enough(suggestion: Suggestion, calibration: Calibration) -> Suggestion:
+    """The same with a multiple of the size, so that neither its write nor its restore is too short to count."""
+    num_ranks = suggestion.num_nodes * suggestion.ranks_per_node
+    demand = Demand(suggestion.bytes_per_rank * num_ranks, num_ranks, suggestion.num_nodes, num_ranks)
+    times = float(_times_to_last(calibration, demand))
+    return replace(suggestion, bytes_per_rank=round(times) * suggestion.bytes_per_rank)
+
+
+def _times_to_last(calibration: Calibration, demand: Demand) -> Floats:
+    """How many times its bytes a demand has to move, so that write and restore take 5 s or more, as predicted."""
+    seconds = [
+        total_seconds(calibration.profile.rates(direction), [demand])
+        for direction in DIRECTIONS
+        if calibration.fit(direction) is not None
+    ]
+    return np.maximum(1.0, np.ceil(SHORT_SECONDS / np.minimum.reduce(seconds)))
 
 
 def _where_wrong(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
@@ -136,6 +155,7 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     covered = fit.covered
     spans = (covered.num_nodes, covered.streams_per_node, covered.bytes_per_stream)
     nodes, ranks, size = np.array(list(itertools.product(*map(_double_up_to, spans))), dtype=np.float64).T
+    size = size * _times_to_last(calibration, Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks))
     demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
     rates = Rates.of_document({**calibration.profile.rates(direction).document(direction), **draws}, direction)
     times = np.log(total_seconds(rates, [demand]))
