@@ -164,6 +164,7 @@ def test_a_file_goes_before_a_suggestion(tmp_path: Path) -> None:
         ("--stage", "--zero-stage"),
         ("--gradient_checkpointing", "--recomputation"),
         ("--num_train_epochs", "--tokens"),
+        ("--calibration", "--storage"),
     ],
 )
 def test_a_flag_that_is_none_is_told_the_right_one(typed: str, meant: str) -> None:
