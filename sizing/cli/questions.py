@@ -214,6 +214,8 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
     if asked_by.catalog:
         catalog = next(each for each in CATALOGS if each.verb == asked_by.catalog)
         word = given.pop("word")
+        if word and not path and Path(word).is_file():  # as the other verbs take a scenario
+            path, word = Path(word), None
         if not any((path, *files.values(), *given.values())):
             print_catalog(catalog, word, as_json=output.as_json)
             return
@@ -281,7 +283,7 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
         rule = f"must end in {' or '.join(f'.{kind}' for kind in TABLE_KINDS)}"
         raise InvalidInput.of("--write-offers", rule, value=written.name, remedy="rename it")
     if asked_by.join is not None:
-        document = asked_by.join([(path.name, read_document(path)) for path in paths])
+        document = asked_by.join([(str(path), read_document(path)) for path in paths])
     else:
         document = _with_scenario_files(read_document(paths), beside=paths, within=asked_by.scenarios_in)
     if table is not None:

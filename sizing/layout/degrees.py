@@ -27,7 +27,8 @@ KeptDegree = SearchedDegree | Literal["shard_group"]
 data ranks.
 """
 
-_DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
+DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
+"""Degrees of parallelism that make a layout."""
 
 _MAX_ZERO_STAGE_OF_A_PIPELINE = 1
 """Max ZeRO stage with a pipeline. Source: DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with
@@ -140,7 +141,7 @@ def degrees_text(parallelism: Parallelism, *, without: Collection[str] = ()) -> 
     >>> degrees_text(Parallelism(tensor=8, pipeline=64, data=6), without=["tensor"])
     'pipeline 64, data 6'
     """
-    used = {name: value for name in _DEGREES if (value := getattr(parallelism, name)) > 1}
+    used = {name: value for name in DEGREES if (value := getattr(parallelism, name)) > 1}
     stated = {
         name: value
         for name in ("expert_tensor", "zero_stage", "shard_group")

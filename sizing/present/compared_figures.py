@@ -43,6 +43,8 @@ COMPARED_FIGURES = (
     "required.write_bytes_per_second",
     "required.restore_bytes_per_second",
     "capacity.capacity_bytes",
+    "capacity.usable_bytes",
+    "capacity.raw_bytes",
     "capacity.written_bytes_per_day",
     "cost.total",
 )

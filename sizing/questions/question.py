@@ -113,7 +113,7 @@ class RequestFiles(NamedTuple):
     offers_in: str = ""
     """List of offers that may come from a table of a spreadsheet, and be written as one."""
     join: Callable[[Sequence[tuple[str, dict[str, Any]]]], dict[str, Any]] | None = None
-    """Makes the request of several files, given by the names of the files and their documents; None where one file is
+    """Makes the request of several files, given by the paths of the files and their documents; None where one file is
     all."""
 
 

@@ -29,6 +29,8 @@ def read_document(path: Path) -> dict[str, Any]:
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableFile(f"{path} cannot be parsed: {reason}.") from None
+    if document is None:
+        raise UnreadableFile(f"{path} is empty: write a scenario into it, such as `model: {{preset: gpt2}}`.")
     if not isinstance(document, dict):
         raise UnreadableFile(f"{path} must hold an object with named fields, found {type(document).__name__}.")
     return document

@@ -301,6 +301,8 @@ def figure_text(name: str, value: Any) -> str:
     ('50.55 s', 'unknown', '3,072')
     >>> figure_text("write.bytes_per_second", 175.43e9), figure_text("required.write_bytes_per_second", 175.43e9)
     ('175.4 GB/s', '175.5 GB/s')
+    >>> figure_text("cost.total", 5252370.4), figure_text("cost.per_lost_gpu_hour", 2.5)
+    ('5,252,370', '2.5')
     """
     if value is None:
         return "unknown"
@@ -314,5 +316,5 @@ def figure_text(name: str, value: Any) -> str:
     if text is rate_text and value > 0 and name.startswith("required."):
         text = min_rate_text
     if text is None or value < 0:
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1e6 else f"{value:,.6g}"
     return text(value)

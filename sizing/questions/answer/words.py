@@ -114,7 +114,7 @@ def _list_parts(value: object) -> Iterator[tuple[str, object]]:
             if name in value.model_fields_set:
                 yield f".{name}", getattr(value, name)
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-        yield from ((f" {number}", each) for number, each in enumerate(value, 1))
+        yield from ((f".{place}", each) for place, each in enumerate(value))
 
 
 def _is_block(value: object) -> TypeGuard[BaseModel]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import value_at
+from sizing.layout.degrees import DEGREES
 from sizing.present.compared_figures import COMPARED_FIGURES, differ
 from sizing.questions.compare.report import (
     ComparisonReport,
@@ -19,7 +21,12 @@ from sizing.questions.compare.report import (
 )
 from sizing.questions.compare.request import ComparisonRequest
 from sizing.report import SizingReport, answer, find_layout
-from sizing.scenario import Scenario, scenario_from
+from sizing.scenario import NUM_GPUS, Scenario, scenario_from
+
+_DEGREES = (*(f"parallelism.{degree}" for degree in DEGREES), NUM_GPUS)
+"""What makes a layout: nobody runs the degrees of one with some of another."""
+LISTED_TENSORS = "model.tensors"
+"""A list of hundreds of blocks, of which none means anything alone."""
 
 
 def answer_comparison(request: ComparisonRequest) -> ComparisonReport:
@@ -60,6 +67,8 @@ def _list_differences(
     effective = [list_effective_fields(scenario) for scenario in scenarios]
     assumed = [{each.field: each.value for each in report.assumptions} for report in reports]
     for name in dict.fromkeys([*names, *(name for values in assumed for name in values)]):
+        if any(path.startswith(f"{name}.") for fields in effective for path in fields):
+            continue  # a block: its own fields say how it differs
         values = [
             fields[name] if fields.get(name) is not None else open_values.get(name)
             for fields, open_values in zip(effective, assumed, strict=True)
@@ -80,22 +89,66 @@ def _compare_figure(figure: str, reports: Sequence[SizingReport]) -> FigureRow:
 
 
 def _list_steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterator[Step]:
-    """Change inputs one after the other; what has no answer alone is changed together with the next."""
-    before, changed, waiting = answer(start), start, []
-    effective, wanted = list_effective_fields(start), list_effective_fields(end)
+    """Change inputs one after the other; those that have no answer alone come last, with what they need."""
+    before, changed = answer(start), start
+    inputs = list_changes_to_make(start, end, names)
+    changes: dict[str, list[str]] = {}
+    for path in inputs:
+        changes.setdefault("layout" if path in _DEGREES else path, []).append(path)
+    pending = list(changes.values())
+    while pending:
+        is_any_made = False
+        for together in list_combinations(pending):
+            if is_any_made and len(together) > 1:
+                break  # what stands alone now needs no other
+            paths = [path for each in together for path in each]
+            try:
+                tried = end if len(together) == len(pending) else copy_fields(changed, end, paths)
+                after = answer(tried)
+            except InvalidInput:
+                continue
+            yield Step(
+                inputs=[name for path in paths for name in inputs[path]], changes=list(_list_changes(before, after))
+            )
+            before, changed, is_any_made = after, tried, True
+            pending = [each for each in pending if each not in together]
+
+
+def list_combinations(changes: Sequence[list[str]]) -> Iterator[Sequence[list[str]]]:
+    """Yield which changes to make together, the fewest first: each alone, each two, and the first of three or more."""
+    yield from ([change] for change in changes)
+    yield from itertools.combinations(changes, 2)
+    yield from (changes[:number] for number in range(3, len(changes) + 1))
+
+
+def list_changes_to_make(start: Scenario, end: Scenario, names: Iterable[str]) -> dict[str, list[str]]:
+    """List the least that can change from one scenario to another, by path, with the fields that differ in each.
+
+    A block that only one of them has is a change of its own, and so is a list of blocks that is longer in one of them:
+    nobody runs a part of it.
+
+    >>> start = scenario_from({"model": {"preset": "gpt2"}, "checkpoint": {"mode": "async"}})
+    >>> end = scenario_from({"model": {"preset": "gpt2"}, "checkpoint": {"export": {"every": 2}}})
+    >>> changes = list_changes_to_make(start, end, find_differing_fields([start, end]))
+    >>> list(changes), changes["checkpoint.export"][:2]
+    (['checkpoint.mode', 'checkpoint.export'], ['checkpoint.export.every', 'checkpoint.export.format'])
+    """
+    changes: dict[str, list[str]] = {}
+    effective = [list_effective_fields(scenario) for scenario in (start, end)]
     for name in names:
-        if effective.get(name) == wanted.get(name):
-            continue
-        waiting.append(name)
-        try:
-            tried = copy_fields(changed, end, waiting)
-            after = answer(tried)
-        except InvalidInput:
-            continue
-        yield Step(inputs=list(waiting), changes=list(_list_changes(before, after)))
-        before, changed, waiting = after, tried, []
-    if waiting:
-        yield Step(inputs=waiting, changes=list(_list_changes(before, answer(end))))
+        if differ(*(fields.get(name) for fields in effective)):
+            parts = name.split(".")
+            blocks = (".".join(parts[:number]) for number in range(1, len(parts)))
+            wholes = (path for path in blocks if not can_change_in_part(value_at(start, path), value_at(end, path)))
+            changes.setdefault(next(wholes, name), []).append(name)
+    return changes
+
+
+def can_change_in_part(one: object, other: object) -> bool:
+    """Whether both scenarios have a block, or as many of a list, so that one part of it can change alone."""
+    if isinstance(one, Sequence) and isinstance(other, Sequence):
+        return len(one) == len(other)
+    return (one is None) == (other is None)
 
 
 def _list_changes(before: SizingReport, after: SizingReport) -> Iterator[StepChange]:
@@ -113,40 +166,55 @@ def find_differing_fields(scenarios: Sequence[Scenario]) -> list[str]:
 
 
 def list_effective_fields(scenario: Scenario) -> dict[str, Any]:
-    """List every field by its dotted name, defaults included; lists are one value."""
-    return dict(_flatten(scenario.model_dump(), ""))
+    """List every field by its dotted path, defaults included; a list is one value where it holds no blocks."""
+    return {
+        path: None if value == () else value
+        for path, value in _walk(scenario.model_dump(), "")
+        if not isinstance(value, Mapping) and not _parts_of(value, path)
+    }
 
 
-def copy_fields(scenario: Scenario, other: Scenario, names: Iterable[str]) -> Scenario:
-    """Copy some fields of another scenario into one: given alike, or left to their default.
+def copy_fields(scenario: Scenario, other: Scenario, paths: Iterable[str]) -> Scenario:
+    """Copy some fields or blocks of another scenario into one: given alike, or left to their default.
 
     Raises InvalidInput where the fields do not go together.
     """
     document = copy.deepcopy(scenario.model_dump(exclude_unset=True))
-    given = dict(_flatten(other.model_dump(exclude_unset=True), ""))
-    for name in names:
-        _set(document, name.split("."), given, name)
+    given = dict(_walk(other.model_dump(exclude_unset=True), ""))
+    for path in paths:
+        _set(document, path.split("."), given, path)
     return scenario_from(document)
 
 
-def _flatten(block: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _walk(block: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield every field and block with its dotted path."""
     for name, value in block.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+        path = f"{prefix}{name}"
+        yield path, value
+        yield from _walk(_parts_of(value, path), f"{path}.")
 
 
-def _set(document: dict[str, Any], path: Sequence[str], given: Mapping[str, Any], name: str) -> None:
-    """Set a field as it is given, or take it out, and a block with it that is left empty."""
+def _parts_of(value: object, path: str) -> Mapping[str, Any]:
+    """Find what a block holds, or a list of blocks, whose places count from 0; nothing in what is one value."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, tuple) and all(isinstance(each, Mapping) for each in value) and path != LISTED_TENSORS:
+        return {str(place): each for place, each in enumerate(value)}
+    return {}
+
+
+def _set(document: Any, path: Sequence[str], given: Mapping[str, Any], name: str) -> None:
+    """Set a field or a block as it is given, or take it out, and a block with it that is left empty."""
     first, *rest = path
-    if not rest and name in given:
+    if isinstance(document, tuple):
+        _set(document[int(first)], rest, given, name)
+    elif not rest and name in given:
         document[first] = given[name]
     elif not rest:
         document.pop(first, None)
     else:
         block = document.get(first)
-        document[first] = block if isinstance(block, dict) else {}
+        document[first] = block if isinstance(block, dict | tuple) else {}
         _set(document[first], rest, given, name)
         if not document[first]:
             del document[first]

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from sizing.guesses.figures import BYTES
 from sizing.guesses.guess import Guess, Headline
-from sizing.present.figure_names import figure_name
+from sizing.present.figure_names import figure_name, list_names
 from sizing.present.guesses import MARK, MARK_MEANING, TITLE, headline_range_text, range_text, visible_guesses
 from sizing.present.rows import Grid, Summary
 from sizing.present.targets import Lost, has_missed, target_rows, verdict_on, with_refusal
@@ -122,6 +122,6 @@ def _steps_grid(report: ComparisonReport, explanation: Explanation) -> Grid:
         ]
         if (num_more := len(step.changes) - len(texts)) > 0:
             texts.append(f"{num_more} more")
-        rows.append((", ".join(map(figure_name, step.inputs)), "; ".join(texts) or "no figure"))
+        rows.append((list_names(step.inputs), "; ".join(texts) or "no figure"))
     title = f"From {report.names[0]} to {explanation.name}, one input after the other"
     return Grid(title, ("changed", "what follows"), tuple(rows))

@@ -99,6 +99,13 @@ def _read_range(
         raise InvalidInput.of(
             f"ranges.{path}", "must be a number that the scenario has", value=given, remedy="give the field a value"
         )
+    if low > high:
+        raise InvalidInput.of(
+            f"ranges.{path}",
+            "must go from its low to its high end",
+            value=f"{ends.low}..{ends.high}",
+            remedy="write the smaller value first",
+        )
     return VariedNumber(path, given, (low, high), "as given", is_asked=True)
 
 
@@ -112,14 +119,25 @@ def _value_of_end(document: Mapping[str, Any], path: str, end: float | str) -> A
 def _range_by_default(
     request: SensitivityRequest, document: Mapping[str, Any], path: str, value: float
 ) -> VariedNumber:
-    """Take the plausible range of the value, or a fraction down and up; an end that breaks a rule is as given."""
+    """Take the plausible range of the value, or a fraction down and up; an end that breaks a rule is as given.
+
+    A value at an end of its range is varied beyond it too: nothing else would show on which side the better ones lie.
+    """
     known = plausible_ranges().get(path)
-    if known is not None and known.holds(value):
-        ends, source = known.ends(value), f"plausible range: {known.source}"
+    around = (value * (1 - request.fraction), value * (1 + request.fraction))
+    plausible = known.ends(value) if known is not None and known.holds(value) else None
+    if plausible is None:
+        ends = around
+    elif value in plausible:
+        ends = (min(plausible[0], around[0]), max(plausible[1], around[1]))
     else:
-        ends = (value * (1 - request.fraction), value * (1 + request.fraction))
-        source = f"{percent_text(request.fraction)} down and up: {_why_no_range(known)}"
+        ends = plausible
     low, high = (_end_or_given(document, path, end, value) for end in ends)
+    source = f"{percent_text(request.fraction)} down and up: {_why_no_range(known)}"
+    if known is not None and plausible is not None:
+        is_wider = low < plausible[0] or high > plausible[1]
+        beyond = f", and {percent_text(request.fraction)} beyond what is given" if is_wider else ""
+        source = f"plausible range{beyond}: {known.source}"
     return VariedNumber(path, value, (low, high), source, is_asked=False)
 
 

@@ -41,6 +41,22 @@ def test_json_is_the_document_of_the_library_from_files_or_one_document(tmp_path
         assert json.loads(compare_verb(*arguments, "--json", cwd=tmp_path).stdout) == expected
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder, named in zip(("old", "new"), REFERENCE_COMPARISON["scenarios"], strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.json").write_text(json.dumps(named["scenario"]))
+    assert "old/run against new/run" in compare_verb("old/run.json", "new/run.json", cwd=tmp_path).stdout
+    twice = compare_verb("old/run.json", "old/run.json", cwd=tmp_path)
+    sentence = "error: compare takes each file once, got 'old/run.json': remove one, or give another file.\n"
+    assert (twice.returncode, twice.stderr) == (2, sentence)
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path, files: list[str]) -> None:
+    (tmp_path / "new.yaml").touch()
+    found = compare_verb(files[0], "new.yaml", cwd=tmp_path)
+    assert (found.returncode, "new.yaml is empty: write a scenario into it" in found.stderr) == (2, True)
+
+
 def test_one_scenario_alone_is_refused(tmp_path: Path, files: list[str]) -> None:
     found = compare_verb(files[0], cwd=tmp_path)
     assert found.returncode == 2

@@ -38,6 +38,7 @@ def test_a_word_keeps_some_of_them_and_a_file_is_a_scenario_too(tmp_path: Path) 
     found = json.loads(ckpt_size("techniques", "low-precision", "--scenario", str(path), "--json").stdout)
     kinds = {row.name: row.kind for row in techniques()}
     assert {kinds[each["name"]] for each in found["techniques"]} == {"low-precision-optimizer"}
+    assert ckpt_size("techniques", str(path)).stdout == ckpt_size("techniques", "--scenario", str(path)).stdout
 
 
 def test_a_scenario_that_breaks_a_rule_is_refused_in_the_words_of_its_flag() -> None:

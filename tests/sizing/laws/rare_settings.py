@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
+from sizing.report import answer
 
 _OF_ALL: dict[str, Any] = {
     "training.sequence_length": 4096,
@@ -84,6 +87,12 @@ RARE: tuple[dict[str, Any], ...] = (
     {"training.step_seconds": 7.3, "checkpoint.interval_steps": 200, "checkpoint.interval_seconds": None},
     {"training.gradient_compression": {"method": "powersgd", "rank": 4}},
     {"training.gradient_compression": {"method": "top-k"}},
+    {"training.gradient_compression": {"method": "qsgd"}},
+    {"training.gradient_compression": {"method": "1-bit-adam"}},
+    {
+        "training.recomputation": "selective",
+        "training.recompute_modules": ["core-attn", "layernorm", "mla-up-proj", "moe-act"],
+    },
     {"training.offload": {"optimizer": "host"}},
     {"training.offload": {"activations_fraction": 0.5}},
     {"training.adapters": {"rank": 16}},
@@ -107,6 +116,20 @@ RARE: tuple[dict[str, Any], ...] = (
     {"storage.profile.node_write_contention_fraction": 0.02, "storage.profile.node_write_bytes_per_second": 5e9},
     {"storage.profile.stripe_write_bytes_per_second": 1e9, "storage.profile.write_stripe_count": 16},
     {"storage.io": "buffered", "storage.profile.node_buffered_write_bytes_per_second": 2e10},
+    {"reliability.failures_per_node_day": None, "reliability.preset": "rsc-1"},
+    {
+        "reliability.failures_per_node_day": None,
+        "reliability.components": [{"name": "software", "per": "node", "mtbf_seconds": 9e6, "loss_domain": "process"}],
+        "checkpoint.tiers": [
+            {"kind": "peer-memory", "interval_seconds": 300},
+            {
+                "kind": "object-store",
+                "interval_seconds": 86_400,
+                "keep": 3,
+                "storage": {"profile": {"write_bytes_per_second": 2e10}},
+            },
+        ],
+    },
     {"reliability.strategy": "spares", "reliability.spares": {"num": 4}, "reliability.repair_seconds": 86400},
     {"reliability.strategy": "peers", "reliability.step_seconds": 8},
     {
@@ -138,3 +161,13 @@ RARE: tuple[dict[str, Any], ...] = (
 def on_top_of(run: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario of a run with some settings."""
     return with_fields({}, {path: value for path, value in {**_OF_ALL, **run, **settings}.items() if value is not None})
+
+
+def taken_by_one_run(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario of the first run that takes some settings."""
+    for run in RUNS:
+        scenario = on_top_of(run, settings)
+        with contextlib.suppress(InvalidInput):
+            answer(scenario)
+            return scenario
+    raise AssertionError(f"no run takes {settings}")

@@ -163,7 +163,7 @@ def test_inputs_have_names_in_words_and_values_with_units() -> None:
         ("storage: write bandwidth", "50.00 GB/s"),
         ("reliability: MTBF", "8.00 h"),
         ("retention: free", "20.0 %"),
-        ("checkpoint tiers 1 storage: write bandwidth", "10.00 GB/s"),
+        ("checkpoint tier 1 storage: write bandwidth", "10.00 GB/s"),
         ("costs: run", "54.0 days"),
     } <= set(grid.rows)
     assert not [row for row in grid.rows if FIELD_NAME.search(row[0]) or "{" in row[1]]

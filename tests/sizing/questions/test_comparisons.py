@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.field_paths import with_fields
 from sizing.present.compared_figures import COMPARED_FIGURES
 from sizing.questions.compare.report import ComparisonReport, FigureRow
 from sizing.questions.compare.request import REFERENCE_COMPARISON
@@ -85,10 +86,85 @@ def test_each_input_is_told_what_it_changed() -> None:
     assert "required.write_bytes_per_second" not in {change.figure for change in rate.changes}
 
 
+def test_the_degrees_of_a_layout_change_together() -> None:
+    """Nobody runs the tensor parallelism of one with the pipeline of the other."""
+    steps = [step.inputs for step in of(REFERENCE_SCENARIO, OTHER).explanations[0].steps]
+    assert {"parallelism.tensor", "parallelism.pipeline", "parallelism.data", "cluster.num_gpus"} in map(set, steps)
+    assert ["training.framework"] in steps
+
+
 def test_inputs_that_have_no_answer_alone_change_together() -> None:
-    steps = of(REFERENCE_SCENARIO, OTHER).explanations[0].steps
-    together = next(step.inputs for step in steps if "training.framework" in step.inputs)
-    assert {"training.framework", "parallelism.tensor", "checkpoint.format", "cluster.num_gpus"} <= set(together)
+    """No optimizer state is sharded without replicas, and a format of shards has none of whole files."""
+    full, sharded = (
+        {"model": {"preset": "gpt2"}, "training": {"framework": name}, "checkpoint": {"format": format_}}
+        for name, format_ in (("ddp", "torch-save"), ("fsdp2", "fsdp-sharded"))
+    )  # fmt: skip
+    (step,) = of(full, sharded).explanations[0].steps
+    assert set(step.inputs) == {"training.framework", "checkpoint.format"}
+
+
+CLUSTER = {
+    "model": {"preset": "llama-3.1-70b"},
+    "training": {"distributed_optimizer": True},
+    "parallelism": {"tensor": 8, "pipeline": 4, "data": 16},
+    "storage": {"profile": {"write_bytes_per_second": "40 GB/s", "read_bytes_per_second": "80 GB/s"}},
+    "reliability": {"failures_per_node_day": 0.01, "detection_seconds": 60, "relaunch_seconds": 300},
+}
+
+
+def test_a_block_that_one_scenario_has_is_one_step() -> None:
+    """Nobody runs part of it: an export that begins with its defaults would stall, and one row later not any more."""
+    exported: dict[str, Any] = CLUSTER | {"checkpoint": {"export": {"every": 10, "written_by": "afterwards"}}}
+    (step,) = of(CLUSTER, exported).explanations[0].steps
+    assert {"checkpoint.export.every", "checkpoint.export.written_by", "checkpoint.export.dtype"} <= set(step.inputs)
+    assert "overhead.fraction" not in {change.figure for change in step.changes}
+    changed = with_fields(exported, {"checkpoint.export.every": 5, "checkpoint.export.keep": 2})
+    steps = of(exported, changed).explanations[0].steps
+    assert [step.inputs for step in steps] == [["checkpoint.export.every"], ["checkpoint.export.keep"]]
+
+
+def test_what_has_an_answer_alone_is_a_step_alone_wherever_it_stands() -> None:
+    """Tiers need to know what failures take; the write bandwidth stands between both in a scenario, and needs neither."""
+    tier = {
+        "kind": "local-nvme",
+        "interval_seconds": 600,
+        "storage": {"profile": {"node_write_bytes_per_second": 2e10}},
+    }
+    parts = [{"name": "node", "per": "node", "mtbf_seconds": "2400h", "loss_domain": "process"}]
+    other = with_fields(CLUSTER, {"storage.profile.write_bytes_per_second": "100 GB/s", "checkpoint.tiers": [tier]})
+    other["reliability"] = {"components": parts, "detection_seconds": 60, "relaunch_seconds": 300}
+    rate, failures, tiers = of(CLUSTER, other).explanations[0].steps
+    assert rate.inputs == ["storage.profile.write_bytes_per_second"]
+    assert {name.rsplit(".", 2)[0] for name in failures.inputs} >= {"reliability.components"}
+    assert all(name.startswith("checkpoint.tiers.0.") for name in tiers.inputs)
+    assert failures.changes == []
+    assert "write.seconds" in {change.figure for change in rate.changes}
+
+
+def test_blocks_of_equal_lists_differ_field_by_field() -> None:
+    tier = {
+        "kind": "local-nvme",
+        "interval_seconds": 600,
+        "storage": {"profile": {"node_write_bytes_per_second": 2e10}},
+    }
+    reliability = {"components": [{"name": "n", "mtbf_seconds": "40h", "loss_domain": "process"}]}
+    sooner, later = (
+        CLUSTER | {"checkpoint": {"interval_seconds": 3600, "tiers": [tier | {"interval_seconds": seconds}]}}
+        | {"reliability": reliability}
+        for seconds in (600, 1200)
+    )  # fmt: skip
+    report = of(sooner, later)
+    (difference,) = report.inputs
+    assert (difference.field, difference.values) == ("checkpoint.tiers.0.interval_seconds", [600, 1200])
+    assert rows_of(report, "Inputs that differ") == (("checkpoint tier 1: interval", "10.0 min", "20.0 min"),)
+    assert [step.inputs for step in report.explanations[0].steps] == [[difference.field]]
+
+
+def test_what_stays_free_and_redundancy_are_seen_in_the_drives_to_buy() -> None:
+    report = of(CLUSTER, CLUSTER | {"retention": {"free_fraction": 0.2, "redundancy_fraction": 0.25}})
+    assert not row(report, "capacity.capacity_bytes").differs
+    assert row(report, "capacity.usable_bytes").ratios[1] == pytest.approx(1 / 0.8)
+    assert row(report, "capacity.raw_bytes").ratios[1] == pytest.approx(1.25 / 0.8)
 
 
 def test_a_default_written_out_is_no_difference() -> None:

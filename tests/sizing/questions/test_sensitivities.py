@@ -91,9 +91,13 @@ def test_inputs_go_a_fifth_down_and_up_the_largest_swing_first() -> None:
 
 def test_an_input_within_its_published_range_is_varied_over_that_range() -> None:
     interval = swing(asked(), "checkpoint.interval_seconds")
-    assert (interval.low, interval.high) == (3600, 14_400)
-    assert interval.source.startswith("plausible range: ")
+    assert (interval.low, interval.high) == (3600, 1.2 * 14_400)
+    assert interval.source.startswith("plausible range, and 20.0 % beyond what is given: ")
     assert "BLOOM" in interval.source
+    amid = swing(
+        SENSITIVITY.answer(with_field(REFERENCE_SCENARIO, "checkpoint.interval_seconds", 7200)), interval.field
+    )
+    assert (amid.low, amid.high, amid.source.partition(":")[0]) == (3600, 14_400, "plausible range")
     scenario = with_field(REFERENCE_SCENARIO, "checkpoint.interval_seconds", 600)
     outside = swing(SENSITIVITY.answer(scenario), "checkpoint.interval_seconds")
     assert [outside.low, outside.high] == pytest.approx([480, 720])
