@@ -16,9 +16,8 @@ from sizing.errors import InvalidInput, UnreadableFile
 from sizing.present.calibrations import calibration_chart
 from sizing.storage.calibration import Calibration, calibrate
 from sizing.storage.calibration.calibration import Covered, DirectionFit, LimitEstimate
-from sizing.storage.calibration.commands import placeholders_text
 from sizing.storage.calibration.fit_data import OPERATIONS, RunMeasurement, select_unchecked
-from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
+from sizing.storage.calibration.suggestions import Suggestion, placeholders_text, suggest_runs
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.rates import DIRECTIONS
 from sizing.terminal.chart_files import require_chart_name, write_chart

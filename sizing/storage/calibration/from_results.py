@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 
 from sizing.errors import InvalidInput
+from sizing.storage.calibration import suggestions
 from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
@@ -22,19 +23,11 @@ from sizing.storage.calibration.calibration import (
     MixedVerdict,
     UseGrade,
 )
-from sizing.storage.calibration.commands import (
-    launch_text,
-    long_enough_bytes,
-    placeholders_text,
-    shared_flags,
-    size_text,
-)
 from sizing.storage.calibration.fit import fit_direction
 from sizing.storage.calibration.fit_data import (
     MIN_CONFIGURATIONS,
     OPERATIONS,
     FitData,
-    RunMeasurement,
     configuration_text,
     dates_of,
     select_fit_data,
@@ -99,22 +92,6 @@ MAX_WARNINGS_OF_A_RUN = 3
 MIN_RATIO_OF_SIZES = 1.5
 """Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
 does."""
-
-
-def further_runs(rows: Sequence[RunMeasurement]) -> str:
-    """Name the scan that adds enough configurations to those of the rows, on no more nodes than these had."""
-    configurations = [row.configuration for row in rows] or [(1, 1, 0, 1, 0)]
-    num_nodes = max(nodes for nodes, *_ in configurations)
-    writers = sorted({1, 2, max(3, *(ranks // nodes for nodes, ranks, *_ in configurations))})
-    size = long_enough_bytes(rows) if rows else 10**9
-    nodes = sorted({1, (num_nodes + 1) // 2, num_nodes})
-    where = placeholders_text(num_nodes)
-    return (
-        f"measure several numbers of ranks with two sizes, {where + ', ' if where else ''}for example "
-        f"{launch_text('scan', num_nodes=num_nodes, ranks_per_node=writers[-1])} --nodes {','.join(map(str, nodes))} "
-        f"{shared_flags(rows)} --writers {','.join(map(str, writers))} "
-        f"--bytes-per-rank {size_text(size)},{size_text(3 * size)}"
-    )
 
 
 def calibrate(
@@ -202,7 +179,7 @@ def _too_few(both: Sequence[FitData], *, is_corrupt: bool) -> InvalidInput:
     remedy = (
         "do not use this storage until ckpt-bench verify passes, and measure again then"
         if is_corrupt
-        else further_runs([row for data in both for row in data.rows])
+        else suggestions.further_runs([row for data in both for row in data.rows])
     )
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=remedy)
 
@@ -228,7 +205,7 @@ def _data_warnings(data: FitData) -> Iterator[str]:
     if data.num_configurations < MIN_CONFIGURATIONS:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
-            f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
+            f"{MIN_CONFIGURATIONS} are required; {suggestions.further_runs(data.rows)}"
         )
     if count := sum(m.headline_bytes_per_second < m.bytes_per_second for m in (row.measurement for row in data.rows)):
         yield (
