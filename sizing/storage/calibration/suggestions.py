@@ -76,7 +76,8 @@ def _times_to_last(calibration: Calibration, demand: Demand) -> Floats:
         for direction in DIRECTIONS
         if calibration.fit(direction) is not None
     ]
-    return np.maximum(1.0, np.ceil(SHORT_SECONDS / np.minimum.reduce(seconds)))
+    times: Floats = np.maximum(1.0, np.ceil(SHORT_SECONDS / np.array(seconds, dtype=np.float64).min(axis=0)))
+    return times
 
 
 def _where_wrong(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
@@ -199,11 +200,10 @@ def further_runs(rows: Sequence[RunMeasurement]) -> str:
     num_nodes = max(nodes for nodes, *_ in configurations)
     writers = sorted({1, 2, max(3, *(ranks // nodes for nodes, ranks, *_ in configurations))})
     size = long_enough_bytes(rows) if rows else 10**9
-    nodes = sorted({1, (num_nodes + 1) // 2, num_nodes})
     where = placeholders_text(num_nodes)
     return (
         f"measure several numbers of ranks with two sizes, {where + ', ' if where else ''}for example "
-        f"{launch_text('scan', num_nodes=num_nodes, ranks_per_node=writers[-1])} --nodes {','.join(map(str, nodes))} "
+        f"{launch_text('scan', num_nodes=num_nodes, ranks_per_node=writers[-1])} "
         f"{shared_flags(rows)} --writers {','.join(map(str, writers))} "
         f"--bytes-per-rank {size_text(size)},{size_text(3 * size)}"
     )
