@@ -46,7 +46,7 @@ from sizing.report import find_layout
 from sizing.scenario import Scenario
 from sizing.spreadsheets import TableWriter
 from sizing.terminal.chart_files import require_chart_name, write_chart
-from sizing.terminal.files import read_bytes, read_document, write_bytes
+from sizing.terminal.files import read_bytes, read_document, tell_apart, write_bytes
 from sizing.terminal.output import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, WIDTH_WITHOUT_TERMINAL, console, progress_bar
 from sizing.terminal.program import fail
 
@@ -283,7 +283,7 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
         rule = f"must end in {' or '.join(f'.{kind}' for kind in TABLE_KINDS)}"
         raise InvalidInput.of("--write-offers", rule, value=written.name, remedy="rename it")
     if asked_by.join is not None:
-        document = asked_by.join([(str(path), read_document(path)) for path in paths])
+        document = asked_by.join(list(zip(tell_apart(paths), map(read_document, paths), strict=True)))
     else:
         document = _with_scenario_files(read_document(paths), beside=paths, within=asked_by.scenarios_in)
     if table is not None:

@@ -113,8 +113,8 @@ class RequestFiles(NamedTuple):
     offers_in: str = ""
     """List of offers that may come from a table of a spreadsheet, and be written as one."""
     join: Callable[[Sequence[tuple[str, dict[str, Any]]]], dict[str, Any]] | None = None
-    """Makes the request of several files, given by the paths of the files and their documents; None where one file is
-    all."""
+    """Makes the request of several files, given by names that tell them apart and their documents; None where one
+    file is all."""
 
 
 class Check(NamedTuple):

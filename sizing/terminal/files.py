@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,22 @@ from sizing.units import binary_bytes_text, parse_bytes
 MAX_FILE_BYTES: int = parse_bytes("64 MiB")
 """A calibration of 10,000 points takes some megabytes. More is a mistake, such as a checkpoint's path, and fills
 memory."""
+
+
+def tell_apart(paths: Sequence[Path]) -> list[str]:
+    """Name files by their names without ending, and by as many of their folders as tell all of them apart.
+
+    Raises InvalidInput where one is there twice.
+
+    >>> tell_apart([Path("today.yaml"), Path("faster.yaml")]), tell_apart([Path("old/run.yaml"), Path("new/run.yaml")])
+    (['today', 'faster'], ['old/run', 'new/run'])
+    """
+    for num_parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.with_suffix("").parts[-num_parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    twice = str(next(path for path in paths if paths.count(path) > 1))
+    raise InvalidInput.of("files", "must be given once each", value=twice, remedy="remove one, or give another file")
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
         (tmp_path / folder / "run.json").write_text(json.dumps(named["scenario"]))
     assert "old/run against new/run" in compare_verb("old/run.json", "new/run.json", cwd=tmp_path).stdout
     twice = compare_verb("old/run.json", "old/run.json", cwd=tmp_path)
-    sentence = "error: compare takes each file once, got 'old/run.json': remove one, or give another file.\n"
+    sentence = "error: files must be given once each, got 'old/run.json': remove one, or give another file.\n"
     assert (twice.returncode, twice.stderr) == (2, sentence)
 
 
