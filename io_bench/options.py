@@ -223,8 +223,16 @@ class PayloadOptions(TargetOptions):
 
 
 class CheckOptions(PayloadOptions):
-    """Options of `check`: a target, and the checkpoint that it is to hold."""
+    """Options of `check`: targets, and the checkpoint that they are to hold."""
 
+    target: Annotated[
+        str,
+        flag(
+            "--target",
+            f"{_TARGET}; several, separated by commas, as for run. Nothing stays there.",
+            metavar="DIR_OR_URL",
+        ),
+    ]
     bytes_per_rank: Annotated[
         _PayloadBytes | None,
         flag("--bytes-per-rank", "Payload of each rank. Default: 256MiB.", metavar="SIZE"),

@@ -20,8 +20,10 @@ from io_bench.options import DEFAULT_BYTES_PER_RANK, CheckOptions
 from io_bench.payload.workload import Size, workload_of
 from io_bench.ranks.placement import placement_in
 from io_bench.request import scenario_document
-from io_bench.target.address import checked_target
+from io_bench.target.address import checked_target, spread_paths
+from io_bench.target.direct_io import max_aligned_bytes
 from io_bench.target.directory import DirectoryTarget
+from io_bench.target.spread import each_once
 from io_bench.terminal import Terminal
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput
 from sizing.scenario import scenario_from
@@ -36,7 +38,7 @@ _WORDS: dict[Severity, str] = {"problem": "error", "warning": "warning", "note":
 
 
 def check_target(flags: Mapping[str, object], terminal: Terminal) -> int:
-    """Check a target from this node and show the results; return the exit code. Raises InvalidInput, as for a run."""
+    """Check targets from this node and show the results; return the exit code. Raises InvalidInput, as for a run."""
     options = CheckOptions.of(flags)
     num_ranks = placement_in(os.environ).num_ranks if options.num_ranks is None else options.num_ranks
     job = _find_job(options)
@@ -44,19 +46,32 @@ def check_target(flags: Mapping[str, object], terminal: Terminal) -> int:
     if job is not None:
         scenario, num_ranks = job.scenario, job.scenario.parallelism.num_gpus
     bytes_per_rank = options.bytes_per_rank or parse_bytes(DEFAULT_BYTES_PER_RANK)
-    size = workload_of(scenario, scale=options.scale, bytes_per_rank=bytes_per_rank).size(num_ranks)
-    target = checked_target(options.target, is_first=True)
-    if isinstance(target, DirectoryTarget):
-        results = list(_check_directory(target, size, job))
-    else:
-        results = list(_check_object_store(cast("UrlTarget", target), size))
-    terminal.show(f"{options.target} seen from {socket.gethostname()}, for {_size_text(size)}:")
-    terminal.show(_results_table(results))
-    for severity, word in _WORDS.items():
-        for result in results:
-            if result.severity == severity:
-                terminal.say(f"{word}: {result.subject}: {result.advice}")
-    return exit_code_of(results)
+    workload = workload_of(scenario, scale=options.scale, bytes_per_rank=bytes_per_rank)
+    size = workload.size(num_ranks)
+    needed_bytes = size.total_bytes
+    if job is None:  # the files of a run with the default engine
+        num_tensors = workload.count_tensors(num_ranks)
+        needed_bytes = max_aligned_bytes(needed_bytes, num_tensors=num_tensors, num_files=size.num_writers)
+    paths = spread_paths(options.target)
+    targets = [checked_target(path if len(paths) > 1 else options.target, is_first=True) for path in paths]
+    # Mounts of one file system hold all of the checkpoint together, others what the ranks spread to them.
+    disks = [each.path.stat().st_dev if isinstance(each, DirectoryTarget) else each.title for each in targets]
+    exit_code = 0
+    for path, target, disk in zip(paths, each_once(targets, "place"), disks, strict=True):
+        here_bytes = -(-needed_bytes * disks.count(disk) // len(disks))
+        if isinstance(target, DirectoryTarget):
+            results = list(_check_directory(target, size, job, needed_bytes=here_bytes))
+        else:
+            results = list(_check_object_store(cast("UrlTarget", target), size, needed_bytes=here_bytes))
+        terminal.show(f"{path} seen from {socket.gethostname()}, for {_size_text(size)}:")
+        terminal.show(_results_table(results))
+        where = f"{path}: " if len(paths) > 1 else ""
+        for severity, word in _WORDS.items():
+            for result in results:
+                if result.severity == severity:
+                    terminal.say(f"{word}: {where}{result.subject}: {result.advice}")
+        exit_code = max(exit_code, exit_code_of(results))
+    return exit_code
 
 
 def exit_code_of(results: Iterable[CheckResult]) -> int:
@@ -93,10 +108,12 @@ def _find_job(options: CheckOptions) -> TrainingJob | None:
     return job_of_files(options.config_files, num_gpus=options.num_gpus)
 
 
-def _check_directory(target: DirectoryTarget, size: Size, job: TrainingJob | None) -> Iterator[CheckResult]:
-    total_bytes, num_files = size.total_bytes, size.num_writers
+def _check_directory(
+    target: DirectoryTarget, size: Size, job: TrainingJob | None, *, needed_bytes: int
+) -> Iterator[CheckResult]:
+    num_files = size.num_writers
     yield try_check("file system", lambda: checks.check_file_system(target))
-    yield try_check("space", lambda: checks.check_space(target, needed_bytes=total_bytes, num_files=num_files))
+    yield try_check("space", lambda: checks.check_space(target, needed_bytes=needed_bytes, num_files=num_files))
     with probe_in(target, names=checks.DIRECTORY_PROBE_NAMES) as files:
         probe = Path(files.title)
         yield try_check("permissions", lambda: checks.check_permissions(probe))
@@ -110,10 +127,10 @@ def _check_directory(target: DirectoryTarget, size: Size, job: TrainingJob | Non
     yield try_check("open files", lambda: checks.check_open_files(num_ranks=size.num_writers))
 
 
-def _check_object_store(target: UrlTarget, size: Size) -> Iterator[CheckResult]:
+def _check_object_store(target: UrlTarget, size: Size, *, needed_bytes: int) -> Iterator[CheckResult]:
     part_bytes = target.transfer().part_bytes
     yield checks.name_endpoint(target)
-    yield checks.state_needed_space(size.total_bytes)
+    yield checks.state_needed_space(needed_bytes)
     with probe_in(target, names=checks.STORE_PROBE_NAMES) as files:
         yield try_check("put and get", lambda: checks.time_put_and_get(files))
         yield try_check("parts and ranges", lambda: checks.check_parts(files, part_bytes=part_bytes))

@@ -20,18 +20,12 @@ from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
 from io_bench.ranks.process_group import Writers
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.direct_io import max_aligned_bytes
 from io_bench.target.request_log import RequestLog
 from io_bench.target.target import RunFiles
 
 DEFAULT_NUM_THREADS = 8
 """4 to 8 requests in flight saturate a drive: on the one tried, one thread reached 1.8 GB/s and eight 2.3."""
-
-MAX_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
-"""Bytes of the zip container per tensor: header, padding to the alignment, and its lines in pickle and directory."""
-MAX_FIXED_BYTES = 8 * ALIGNMENT_BYTES
-"""Bytes of a file beside its tensors: the records that are no tensors, each at a page, and the ends of pickle and
-directory."""
 
 
 class Direct:
@@ -54,7 +48,7 @@ class Direct:
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """Plan a file, a buffer per thread, and a restored file where the payload lives."""
-        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * MAX_BYTES_PER_RECORD + MAX_FIXED_BYTES
+        max_disk_bytes = max_aligned_bytes(inventory.num_bytes, num_tensors=inventory.num_tensors)
         image_bytes = 0 if self._is_streamed else max_disk_bytes
         num_threads = min(self._num_threads, -(-max_disk_bytes // self._block_bytes))
         return EnginePlan(

@@ -19,7 +19,7 @@ import torch
 
 from io_bench import interruption
 from io_bench.engines import DEFAULT_BLOCK_BYTES, EngineOptions, EnginePlan, IoReport, Restored
-from io_bench.engines.direct import DEFAULT_NUM_THREADS, MAX_BYTES_PER_RECORD, MAX_FIXED_BYTES
+from io_bench.engines.direct import DEFAULT_NUM_THREADS
 from io_bench.engines.direct_blocks import FileLayout, with_data, without_data
 from io_bench.engines.direct_files import preallocate
 from io_bench.engines.phases import Phases
@@ -29,6 +29,7 @@ from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload, storage_bytes, tensors_of
 from io_bench.ranks.process_group import Writers
+from io_bench.target.direct_io import max_aligned_bytes
 from io_bench.target.directory import RunDirectory
 from io_bench.target.request_log import RequestLog
 from io_bench.target.target import RunFiles
@@ -67,7 +68,7 @@ class Kvikio:
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """Plan a file, restored into memory that is there; kvikio has a bounce buffer for each thread."""
-        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * MAX_BYTES_PER_RECORD + MAX_FIXED_BYTES
+        max_disk_bytes = max_aligned_bytes(inventory.num_bytes, num_tensors=inventory.num_tensors)
         bounce_bytes = self._num_threads * self._block_bytes
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),

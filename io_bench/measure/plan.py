@@ -28,6 +28,7 @@ from io_bench.workloads.background_kinds import background_disk_bytes, backgroun
 from io_bench.workloads.restores import num_rows
 from io_bench.workloads.retention import num_slots
 from sizing.errors import InvalidInput
+from sizing.storage.measurement import SHORT_SECONDS
 from sizing.units import bytes_text
 
 _Card = dict[str, Any]
@@ -358,8 +359,6 @@ def _check_memory(holder: str, needed_bytes: int, available_bytes: int) -> None:
         raise too_small(holder, rule)
 
 
-SHORT_SECONDS = 5.0
-"""A choice: caches of drives and controllers hold a few seconds of writes, and starting takes a tenth of one."""
 _MARGIN = 1.2
 """A larger write is faster, because it starts as often as a small one."""
 

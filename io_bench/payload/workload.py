@@ -65,6 +65,10 @@ class SizedWorkload:
         """Bytes of equal writers, one on each rank."""
         return Size(num_ranks, num_ranks * self.bytes_per_rank, self.bytes_per_rank)
 
+    def count_tensors(self, num_ranks: int) -> int:
+        """Count the tensors of equal writers, one on each rank."""
+        return num_ranks * self.inventory(0).num_tensors
+
     def describe(self, num_writers: int) -> str:  # noqa: ARG002 - all are equal
         """Give no sentence: the plan says it all."""
         return ""
@@ -92,6 +96,14 @@ class ScenarioWorkload:
         sizes = [round(saving.num_bytes * self.scale) for saving in self.saved.ranks[:num_ranks]]
         return Size(len(sizes), sum(sizes), max(sizes))
 
+    def count_tensors(self, num_ranks: int) -> int:
+        """Count the tensors of the scenario's first writers: of each class of them as many as its first has."""
+        of_class: dict[int, int] = {}
+        for index, saving in enumerate(self.saved.ranks[:num_ranks]):
+            if id(saving.writer) not in of_class:
+                of_class[id(saving.writer)] = self.inventory(index).num_tensors
+        return sum(of_class[id(saving.writer)] for saving in self.saved.ranks[:num_ranks])
+
     def describe(self, num_writers: int) -> str:
         """Say which of the scenario's writers write here, and how much of its checkpoint that is."""
         first = self.saved.ranks[:num_writers]
@@ -109,7 +121,7 @@ class ScenarioWorkload:
 
 def workload_of(
     scenario: Scenario | None, *, scale: float | None, bytes_per_rank: int, tensors_per_rank: int | None = None
-) -> WriterWorkload:
+) -> SizedWorkload | ScenarioWorkload:
     """Choose the workload: a scenario's tensors, where there is one. Raises InvalidInput as `answer` does for it."""
     if scenario is None:
         return SizedWorkload(bytes_per_rank, tensors_per_rank)

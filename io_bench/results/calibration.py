@@ -16,9 +16,10 @@ from sizing.errors import InvalidInput, UnreadableFile
 from sizing.present.calibrations import calibration_chart
 from sizing.storage.calibration import Calibration, calibrate
 from sizing.storage.calibration.calibration import Covered, DirectionFit, LimitEstimate
-from sizing.storage.calibration.fit_data import OPERATIONS
-from sizing.storage.calibration.suggestions import Suggestion, suggest_runs
+from sizing.storage.calibration.fit_data import OPERATIONS, RunMeasurement, select_unchecked
+from sizing.storage.calibration.suggestions import Suggestion, placeholders_text, suggest_runs
 from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.rates import DIRECTIONS
 from sizing.terminal.chart_files import require_chart_name, write_chart
 from sizing.terminal.storage_files import read_result
 from sizing.units import bytes_text, decimal_bytes_text, figure_text, percent_text, seconds_text
@@ -104,16 +105,17 @@ def sentences(calibration: Calibration) -> Iterator[str]:
             yield f"{title}: max error where the largest runs are left out and predicted: {worst}."
 
 
-def suggestion_sentences(suggestions: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:
-    """Sentences that suggest further runs, each with its reasons and command line."""
+def suggestion_sentences(suggestions: tuple[Suggestion, ...], *, rows: Sequence[RunMeasurement]) -> Iterator[str]:
+    """Sentences that suggest further runs beside those of the rows, each with its reasons and command line."""
     if not suggestions:
         yield "No further run would improve the calibration."
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for suggestion in suggestions:
-        reasons.setdefault(suggestion.command(engine), []).append(suggestion.reason)
-    for command, of_command in reasons.items():
+        where = placeholders_text(suggestion.num_nodes)
+        reasons.setdefault((suggestion.command(rows), where), []).append(suggestion.reason)
+    for (command, where), of_command in reasons.items():
         reason = "; ".join(of_command)
-        yield f"{reason[0].upper()}{reason[1:]}. Measure:\n  {command}"
+        yield f"{reason[0].upper()}{reason[1:]}. Measure{' ' if where else ''}{where}:\n  {command}"
 
 
 def _value_cells(limit: LimitEstimate) -> tuple[str, str, str]:
@@ -158,8 +160,17 @@ def calibrate_files(
         require_chart_name(chart)
     with contextlib.ExitStack() as stack:
         document = stack.enter_context(reserve_result_file(output)) if output is not None else None
-        calibration = calibrate([_read_result(path) for path in results], engine=engine)
-        _show(calibration, terminal, suggest=suggest)
+        documents = [_read_result(path) for path in results]
+        calibration = calibrate(documents, engine=engine)
+        _show(calibration, terminal)
+        if suggest:
+            rows = [
+                row
+                for direction in DIRECTIONS
+                for row in select_unchecked(documents, direction, engine=calibration.engine).rows
+            ]
+            for sentence in suggestion_sentences(suggest_runs(calibration), rows=rows):
+                terminal.show(sentence)
         if document is not None:
             document.write(calibration.model_dump_json(indent=2, exclude_none=True) + "\n")
             terminal.show(f"Calibration written to {document.path}. Use it with ckpt-size --storage {document.path}.")
@@ -176,7 +187,7 @@ def _read_result(path: Path) -> BenchmarkResult:
         raise UnreadableFile(f"{path} is not a result document of ckpt-bench: {error.problems[0].sentence}") from None
 
 
-def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> None:
+def _show(calibration: Calibration, terminal: Terminal) -> None:
     terminal.show(limits_table(calibration))
     for operation, fit in fits_of(calibration):
         terminal.show(points_table(operation, fit))
@@ -186,6 +197,3 @@ def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> Non
         terminal.show(sentence)
     for warning in calibration.warnings:
         terminal.say(f"warning: {warning}")
-    if suggest:
-        for sentence in suggestion_sentences(suggest_runs(calibration), engine=calibration.engine):
-            terminal.show(sentence)

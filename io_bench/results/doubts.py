@@ -6,11 +6,10 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from io_bench.measure.plan import SHORT_SECONDS
 from io_bench.measure.repeating import SETTLED_FRACTION
 from io_bench.measure.steadiness import DRIFT_FRACTION
 from io_bench.results.limits import CLIENT_BOUND_CPU_FRACTION, STORAGE_BOUND_RATIO, THREAD_BOUND_FRACTION
-from sizing.storage.measurement import Measurement
+from sizing.storage.measurement import SHORT_SECONDS, Measurement
 from sizing.storage.run_events import LateRepetition
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 

@@ -174,8 +174,14 @@ def deliver(
                 if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect may be met by this run alone
                     break
             except Refused as error:
-                about_token = error.status in _TOKEN_IS_REFUSED
-                delivery.reason = f"{error} Check the token in {TOKEN_VARIABLE}." if about_token else str(error)
+                delivery.reason = str(error)
+                if error.status in _TOKEN_IS_REFUSED:
+                    delivery.reason += f" Check the token in {TOKEN_VARIABLE}."
+                if error.status == HTTPStatus.NOT_FOUND:
+                    delivery.reason += (
+                        f" Correct the name {destination.system} in the link and give the results again, or create "
+                        "that storage system."
+                    )
                 break
     if delivery.reason:
         delivery.waiting = spool.waiting()

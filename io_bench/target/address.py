@@ -36,6 +36,8 @@ def checked_target(text: str, *, is_first: bool) -> Target:
         from io_bench.target.object_store.url_target import UrlTarget  # noqa: PLC0415 - fsspec, where it is needed
 
         return UrlTarget.checked(text, is_first=is_first)
+    if len(spread_paths(text)) > 1:
+        raise InvalidInput.of("--target", "must be one directory here", value=text, remedy="give one after another")
     return DirectoryTarget.checked(_path_of(text))
 
 

@@ -14,6 +14,18 @@ ALIGNMENT_BYTES: int = max(parse_bytes("4 KiB"), mmap.PAGESIZE)
 """Alignment of memory, of requests, and of storages in a file: no disk in use asks for more, some file systems for
 whole pages, which have 64 KiB on some Arm hosts."""
 
+_MAX_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
+"""Bytes of the zip container per tensor: header, padding to the alignment, and its lines in pickle and directory."""
+_MAX_FIXED_BYTES = 8 * ALIGNMENT_BYTES
+"""Bytes of a file beside its tensors: the records that are no tensors, each at a page, and the ends of pickle and
+directory."""
+
+
+def max_aligned_bytes(num_bytes: int, *, num_tensors: int, num_files: int = 1) -> int:
+    """Compute the max bytes of torch files whose tensors, of `num_bytes` together, each lie at the alignment."""
+    return num_bytes + num_tensors * _MAX_BYTES_PER_RECORD + num_files * _MAX_FIXED_BYTES
+
+
 _REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP)
 
 

@@ -59,6 +59,7 @@ FLAGS_ELSEWHERE = {
         "--save-only-model": "--save-weights-only --weights-only --no-save-optim",
         "--write-bandwidth": "--bandwidth --bw --write-bw --storage-bandwidth --write",
         "--read-bandwidth": "--read-bw --read",
+        "--storage": "--calibration --profile --storage-profile --storage-calibration",
         "--disk": "--disk-size --capacity --quota --storage-capacity --free-space",
         "--keep-last": "--keep --save-total-limit",
         "--failures": "--failure-rate --failure-preset --reliability",

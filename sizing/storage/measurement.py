@@ -82,6 +82,11 @@ def median_bytes_per_second(total_bytes: int, seconds: list[float]) -> float:
     return total_bytes / statistics.median(seconds)
 
 
+SHORT_SECONDS = 5.0
+"""Seconds below which a write or a restore says little of storage. A choice: caches of drives and controllers hold a
+few seconds of writes, and starting takes a tenth of one."""
+
+
 class Measurement(MeasuredModel):
     """One operation of one configuration, repeated.
 

@@ -171,6 +171,8 @@ def test_a_wrong_token_or_link_loses_nothing(
     assert done.returncode == 1
     assert sentence in done.stdout
     assert ("Check the token" in done.stdout) == (system != "none")
+    corrected = "Correct the name none in the link and give the results again, or create that storage system."
+    assert (corrected in " ".join(done.stdout.split())) == (system == "none")
     assert agent.waiting() == ["kept"]
 
 

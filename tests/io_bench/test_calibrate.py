@@ -54,8 +54,12 @@ def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
     path.write_text(result(cells, operations=["write"], noise=0.02, outliers=0).model_dump_json())
     ended = ckpt_bench(path, "--suggest")
     assert "cannot separate it from writer" in ended.stdout
-    assert "torchrun --nnodes 4 --nproc-per-node 8 -m io_bench run --target DIR" in ended.stdout
-    assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
+    assert "Measure on each of 4 nodes, with its number from 0 as NODE_RANK and the name of node 0 as" in ended.stdout
+    assert (
+        "torchrun --nnodes 4 --node-rank NODE_RANK --nproc-per-node 8 --master-addr FIRST_NODE -m io_bench run "
+        "--target DIR" in ended.stdout
+    )
+    assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 8GB" in ended.stdout
 
 
 def test_what_one_run_would_tell_of_writes_and_of_restores_is_one_suggestion(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import Testbed
 
 FILE = REPOSITORY / "deploy/kubernetes/ckpt-bench-job.yaml"
+RESULTS = FILE.with_name("ckpt-bench-results.yaml")
 
 
 @pytest.fixture
@@ -32,8 +33,27 @@ def job(documents: list[dict[str, Any]]) -> dict[str, Any]:
     return next(document for document in documents if document["kind"] == "Job")
 
 
-def test_the_documents_are_valid() -> None:
-    subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", FILE], check=True)
+@pytest.mark.parametrize("file", [FILE, RESULTS], ids=lambda file: file.name)
+def test_the_documents_are_valid(file: Path) -> None:
+    subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", file], check=True)
+
+
+def test_a_second_run_overwrites_no_result_and_an_ended_job_goes(job: dict[str, Any]) -> None:
+    (agent,) = job["spec"]["template"]["spec"]["containers"]
+    assert "--output=/checkpoints/ckpt-bench-$(JOB_UID).json" in agent["args"]
+    (uid,) = (variable for variable in agent["env"] if variable["name"] == "JOB_UID")
+    path = uid["valueFrom"]["fieldRef"]["fieldPath"]
+    assert path == "metadata.labels['batch.kubernetes.io/controller-uid']", "each Job has its own, whatever its name"
+    assert job["spec"]["ttlSecondsAfterFinished"] > job["spec"]["activeDeadlineSeconds"]
+
+
+def test_results_are_fetched_by_a_pod_with_the_volume_and_the_user_of_the_job(job: dict[str, Any]) -> None:
+    pod, writer = yaml.safe_load(RESULTS.read_text())["spec"], job["spec"]["template"]["spec"]
+    assert (pod["volumes"], pod["securityContext"]) == (writer["volumes"], writer["securityContext"])
+    (reader,), (agent,) = pod["containers"], writer["containers"]
+    (mount,) = reader["volumeMounts"]
+    assert mount == agent["volumeMounts"][0] | {"readOnly": True}
+    assert (reader["image"], reader["securityContext"]) == (agent["image"], agent["securityContext"])
 
 
 def test_its_parts_agree(documents: list[dict[str, Any]], job: dict[str, Any]) -> None:
@@ -72,7 +92,7 @@ def test_its_pods_check_and_measure_together(job: dict[str, Any], tmp_path: Path
     checks = [start(node, command(pod["initContainers"][0], {}), tmp_path) for node in pods]
     assert [check.returncode for check in finish(checks)] == [0, 0]
     variables = [
-        {"NUM_NODES": "2", "RANKS_PER_NODE": "1", "JOB_COMPLETION_INDEX": str(index), "POD_NAME": name}
+        {"NUM_NODES": "2", "RANKS_PER_NODE": "1", "JOB_COMPLETION_INDEX": str(index), "POD_NAME": name, "JOB_UID": "7"}
         for index, name in enumerate(names)
     ]
     agents = [
@@ -81,5 +101,5 @@ def test_its_pods_check_and_measure_together(job: dict[str, Any], tmp_path: Path
     ]
     ended = finish(agents)
     assert [agent.returncode for agent in ended] == [0, 0], ended
-    result = BenchmarkResult.model_validate_json(pods[0].outside(target / "ckpt-bench-result.json").read_text())
+    result = BenchmarkResult.model_validate_json(pods[0].outside(target / "ckpt-bench-7.json").read_text())
     assert {(m.num_nodes, m.num_ranks, m.verified) for m in result.measurements} == {(2, 2, True)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,6 +64,34 @@ def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: D
     assert done.returncode == 2
     assert verdicts(done.stdout)["space"] == "problem"
     assert "error: space: --target has " in done.stderr
+
+
+def test_a_check_needs_as_much_as_the_run_does(bench: Bench, small_disk: Disk) -> None:
+    """The files of the default engine, whose tensors lie at pages, and not their payload alone."""
+    flags = ("--target", str(small_disk.path), "--bytes-per-rank", "1GiB")
+    checked, ran = bench.run_here("check", *flags), bench.run_here("run", *flags)
+    assert (checked.returncode, ran.returncode) == (2, 2)
+    need = re.search("reserve need [^)]*", " ".join(ran.stderr.split()))
+    assert need is not None
+    assert need[0] in " ".join(checked.stderr.split())
+
+
+def test_several_targets_are_each_checked_for_what_is_spread_to_them(
+    bench: Bench, small_disk: Disk, target: Path
+) -> None:
+    """40 MiB of two ranks are too many for the disk, and half of them are not."""
+    both, size = f"{small_disk.path},{target}", ("--bytes-per-rank", "40MiB")
+    assert bench.run_here("check", "--target", str(small_disk.path), *size, "--ranks", "2").returncode == 2
+    done = bench.run_here("check", "--target", both, *size, "--ranks", "2")
+    assert done.returncode < 2, done.stderr
+    assert re.findall("^(/.*) seen from", done.stdout, re.MULTILINE) == both.split(",")
+    done = bench.run_here("check", "--target", both, *size, "--ranks", "4")
+    assert f"error: {small_disk.path}: space: " in done.stderr
+    mounts = [small_disk.path / name for name in ("one", "two")]
+    for mount in mounts:
+        mount.mkdir()
+    done = bench.run_here("check", "--target", ",".join(map(str, mounts)), *size, "--ranks", "2")
+    assert done.returncode == 2, "one file system holds all that is spread to its mounts"
 
 
 def test_a_file_longer_than_the_file_system_takes_is_a_problem(bench: Bench, small_disk: Disk) -> None:

@@ -135,6 +135,11 @@ def test_a_path_with_a_comma_that_is_there_is_one_target(tmp_path: Path) -> None
     assert spread_paths(f"{tmp_path}/a,{tmp_path}/b") == (f"{tmp_path}/a", f"{tmp_path}/b")
 
 
+def test_directories_where_one_is_needed_are_refused_without_the_advice_to_create_them(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"--target must be one directory here, got .*: give one after another"):
+        checked_target(f"{tmp_path}/a,{tmp_path}/b", is_first=True)
+
+
 @pytest.fixture
 def buckets() -> Iterator[list[str]]:
     """Two URLs of a store in memory."""

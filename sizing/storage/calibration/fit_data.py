@@ -40,6 +40,8 @@ class RunMeasurement:
     measurement: Measurement
     rank_nodes: tuple[str, ...] = ()
     """Node of each rank of the run, which may have more ranks than the measurement; empty where not recorded."""
+    target: str = ""
+    """Directory or URL that was measured, as `--target` takes it; empty where not recorded."""
 
     @property
     def node_names(self) -> list[str]:
@@ -237,7 +239,7 @@ def select_fit_data(results: Sequence[BenchmarkResult], direction: Direction, *,
 def select_unchecked(results: Sequence[BenchmarkResult], direction: Direction, *, engine: str | None = None) -> FitData:
     """The measurements that can be fitted together, those too that contradict each other."""
     rows = [
-        RunMeasurement(result.run_id, measurement, _rank_nodes(result))
+        RunMeasurement(result.run_id, measurement, _rank_nodes(result), target_of(result))
         for result in results
         for measurement in result.measurements
         if measurement.operation == OPERATIONS[direction]
@@ -258,6 +260,12 @@ def select_unchecked(results: Sequence[BenchmarkResult], direction: Direction, *
         left_out[reason] += len(fastest) - len(chosen)
     reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
     return FitData(direction, tuple(chosen), tuple(reasons))
+
+
+def target_of(result: BenchmarkResult) -> str:
+    """Return the target of a run as `--target` takes it: several are separated by commas; empty where not recorded."""
+    target = result.environment.get("target")
+    return target.replace(", ", ",") if isinstance(target, str) else ""
 
 
 def _rank_nodes(result: BenchmarkResult) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 
 from sizing.errors import InvalidInput
+from sizing.storage.calibration import suggestions
 from sizing.storage.calibration.agreement import find_doubts, find_odd_run
 from sizing.storage.calibration.calibration import (
     BEYOND,
@@ -28,7 +29,6 @@ from sizing.storage.calibration.fit_data import (
     MIN_CONFIGURATIONS,
     OPERATIONS,
     FitData,
-    RunMeasurement,
     configuration_text,
     contradiction_text,
     dates_of,
@@ -95,21 +95,6 @@ MAX_WARNINGS_OF_A_RUN = 3
 MIN_RATIO_OF_SIZES = 1.5
 """Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
 does."""
-
-
-def further_runs(rows: Sequence[RunMeasurement]) -> str:
-    """Name the scan that adds enough configurations to those of the rows, on no more nodes than these had."""
-    configurations = [row.configuration for row in rows] or [(1, 1, 10**9, 1, 0)]
-    num_nodes = max(nodes for nodes, *_ in configurations)
-    ranks_per_node = max(ranks // nodes for nodes, ranks, *_ in configurations)
-    megabytes = max(1, round(max(size for _, _, size, *_ in configurations) / 1e6))
-    nodes = ",".join(map(str, sorted({1, (num_nodes + 1) // 2, num_nodes})))
-    engine = f" --engine {rows[0].measurement.engine}" if rows else ""
-    writers = ",".join(map(str, sorted({1, 2, max(3, ranks_per_node)})))
-    return (
-        f"measure several numbers of ranks with two sizes, for example ckpt-bench scan --nodes {nodes} --target DIR"
-        f"{engine} --writers {writers} --bytes-per-rank {megabytes}MB,{3 * megabytes}MB"
-    )
 
 
 def calibrate(
@@ -197,7 +182,7 @@ def _too_few(both: Sequence[FitData], *, is_corrupt: bool) -> InvalidInput:
     remedy = (
         "do not use this storage until ckpt-bench verify passes, and measure again then"
         if is_corrupt
-        else further_runs([row for data in both for row in data.rows])
+        else suggestions.further_runs([row for data in both for row in data.rows])
     )
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=remedy)
 
@@ -223,7 +208,7 @@ def _data_warnings(data: FitData) -> Iterator[str]:
     if data.num_configurations < MIN_CONFIGURATIONS:
         yield (
             f"No {OPERATIONS[data.direction]} limits: {data.num_configurations} usable configuration(s), "
-            f"{MIN_CONFIGURATIONS} are required; {further_runs(data.rows)}"
+            f"{MIN_CONFIGURATIONS} are required; {suggestions.further_runs(data.rows)}"
         )
     pairs = unlike_pairs(data.rows)
     for slow, fast in sorted(pairs, key=lambda pair: pair[1].seconds / pair[0].seconds)[:1]:

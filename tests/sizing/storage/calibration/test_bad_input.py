@@ -30,19 +30,37 @@ def test_one_configuration_is_refused_and_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "nodes", "writers"),
-    [((1, 2, GB), "1", "1,2,3"), ((8, 4, GB), "1,4,8", "1,2,4")],
+    ("cell", "launch", "writers"),
+    [
+        ((1, 2, 16 * GB), "for example ckpt-bench scan", "1,2,3"),
+        (
+            (8, 4, 16 * GB),
+            "on each of 8 nodes, with its number from 0 as NODE_RANK and the name of node 0 as FIRST_NODE, for example "
+            "torchrun --nnodes 8 --node-rank NODE_RANK --nproc-per-node 4 --master-addr FIRST_NODE -m io_bench scan",
+            "1,2,4",
+        ),
+    ],
 )
 def test_what_to_measure_needs_no_more_nodes_than_were_there(
-    cell: tuple[int, int, int], nodes: str, writers: str
+    cell: tuple[int, int, int], launch: str, writers: str
 ) -> None:
+    run = result([cell]).model_copy(update={"environment": {"target": "/mnt/checkpoints"}})
     with pytest.raises(InvalidInput) as refused:
-        calibrate([result([cell])])
-    engine = result([cell]).measurements[0].engine
+        calibrate([run])
     assert str(refused.value).endswith(
-        f"for example ckpt-bench scan --nodes {nodes} --target DIR --engine {engine} --writers {writers} "
-        "--bytes-per-rank 1000MB,3000MB."
+        f"{launch} --target /mnt/checkpoints --engine direct --writers {writers} --bytes-per-rank 16GB,48GB."
     )
+
+
+def test_what_to_measure_has_the_size_of_the_run_or_a_multiple_that_takes_long_enough() -> None:
+    """A rank writes 33 MB of files in 0.38 s, and 32 MiB of payload: 14 times as much takes 5 s."""
+    run = result([(1, 1, 33 * 10**6)], operations=["write"], payload_bytes_per_rank=32 << 20).model_dump()
+    (found,) = run["measurements"]
+    for seconds, sizes in ((0.38, "448MiB,1344MiB"), (6.0, "32MiB,96MiB")):
+        found |= dict.fromkeys(("seconds", "first_done_seconds"), [seconds] * 3)
+        found |= {"rank_seconds": [[seconds]] * 3, "bytes_per_second": 33 * 10**6 / seconds}
+        with pytest.raises(InvalidInput, match=f"--bytes-per-rank {sizes}"):
+            calibrate([BenchmarkResult.model_validate(run)])
 
 
 def test_runs_of_one_configuration_stay_one_configuration() -> None:

@@ -244,7 +244,7 @@ def test_with_one_size_a_long_fixed_time_counts_in_the_rates_which_are_lower_bou
     )
     assert found["node"].reason == "never reached: no run was limited by it"
     first, second = suggest_runs(calibration)
-    assert (first.bytes_per_rank, second.bytes_per_rank) == (4 * GB, GB)
+    assert (first.bytes_per_rank, second.bytes_per_rank) == (4 * GB, 4 * GB), "a second size, and 5 s"
     assert "the node limit of writes is a lower bound: never reached" in second.reason
     seen, large = (predict(calibration, [demand((2, 16, size))], direction="write") for size in (GB, 16 * GB))
     assert seen is not None
