@@ -283,7 +283,8 @@ def _ask_of_files(question: Question[Any, Any], asked_by: RequestFiles, given: d
         rule = f"must end in {' or '.join(f'.{kind}' for kind in TABLE_KINDS)}"
         raise InvalidInput.of("--write-offers", rule, value=written.name, remedy="rename it")
     if asked_by.join is not None:
-        document = asked_by.join(list(zip(tell_apart(paths), map(read_document, paths), strict=True)))
+        names = tell_apart(paths) if len(paths) > 1 else [paths[0].name]
+        document = asked_by.join(list(zip(names, map(read_document, paths), strict=True)))
     else:
         document = _with_scenario_files(read_document(paths), beside=paths, within=asked_by.scenarios_in)
     if table is not None:
