@@ -250,7 +250,7 @@ class Growth(InputModel):
     of: AnySpelling[Grows] = Field(
         "gpus",
         description="What grows: the GPUs with the replicas and the batch, or the model on the same GPUs. "
-        "Of a larger model nobody says that it fits them. "
+        "Of a larger model nobody says that it fits them, and its exports and publications keep the size of today's. "
         "Default: gpus.",
     )
     times: Annotated[tuple[_Times, ...], Field(max_length=MAX_SIZES)] = Field(
