@@ -86,7 +86,9 @@ def predict_by_fit(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], d
     spread = _noise_variance(fit) + NORMAL_QUANTILE**2 * _extrapolation_variance(fit, demands)
     slower, faster = _misses(fit, demands)
     low_seconds = shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster)
-    fastest = fastest_seconds(fit, explained, demands)
+    of_storage = (replace(demand.even, process_bytes_per_second=None) for demand in demands)
+    terms = [shared_terms(fastest_rates(fit, explained), demand).values() for demand in of_storage]
+    fastest = sum((functools.reduce(np.maximum, of_step) for of_step in terms), start=np.float64(0.0))
     outside = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
     return Prediction(
         seconds=seconds,
@@ -189,8 +191,8 @@ def _scales_weakly(fit: DirectionFit) -> bool:
     return any(frontier.axis == "nodes" and frontier.only_here for frontier in fit.frontiers)
 
 
-def fastest_seconds(fit: DirectionFit, explained: Sequence[Rates], demands: Sequence[Demand]) -> Numbers:
-    """What demands take at MAX_RATE_OVER_SEEN times the highest rate that a run got of streams, nodes and file system.
+def fastest_rates(fit: DirectionFit, explained: Sequence[Rates]) -> Rates:
+    """Find MAX_RATE_OVER_SEEN times the highest rates that a run got of streams, nodes and file system.
 
     The file system counts where every explanation has its limit, and not only the runs with the most nodes show one:
     else each further node may bring as much as the others.
@@ -203,9 +205,7 @@ def fastest_seconds(fit: DirectionFit, explained: Sequence[Rates], demands: Sequ
     fastest = Rates(writer_bytes_per_second=stream, node_bytes_per_second=node)
     if all(rates.file_system_bytes_per_second is not None for rates in explained) and not _scales_weakly(fit):
         fastest = fastest._replace(file_system_bytes_per_second=file_system)
-    of_storage = (replace(demand.even, process_bytes_per_second=None) for demand in demands)
-    steps = (shared_terms(fastest, demand).values() for demand in of_storage)
-    return sum((functools.reduce(np.maximum, terms) for terms in steps), start=np.float64(0.0))
+    return fastest
 
 
 def _on_nodes(demand: Demand, most_nodes: float) -> Demand:

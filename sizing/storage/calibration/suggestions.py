@@ -15,7 +15,7 @@ import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
 from sizing.storage.calibration.fit_data import OPERATIONS, RunMeasurement
-from sizing.storage.measurement import SHORT_SECONDS, Measurement
+from sizing.storage.measurement import SHORT_SECONDS
 from sizing.storage.rates import DIRECTIONS, Direction, Rates
 from sizing.storage.terms import Demand, total_seconds
 from sizing.storage.transfer import Floats
@@ -42,7 +42,7 @@ class Suggestion:
     def command(self, rows: Sequence[RunMeasurement]) -> str:
         """The command line, to start on each of the nodes, for a run that is fitted together with the rows."""
         launch = launch_text("run", num_nodes=self.num_nodes, ranks_per_node=self.ranks_per_node)
-        size = size_text(payload_bytes(rows, self.bytes_per_rank))
+        size = size_text(_payload_bytes(rows, self.bytes_per_rank))
         return f"{launch} {shared_flags(rows)} --bytes-per-rank {size}"
 
     def long_enough(self, calibration: Calibration) -> Suggestion:
@@ -199,7 +199,11 @@ def further_runs(rows: Sequence[RunMeasurement]) -> str:
     configurations = [row.configuration for row in rows] or [(1, 1, 0, 1, 0)]
     num_nodes = max(nodes for nodes, *_ in configurations)
     writers = sorted({1, 2, max(3, *(ranks // nodes for nodes, ranks, *_ in configurations))})
-    size = long_enough_bytes(rows) if rows else 10**9
+    size = 10**9
+    if rows:  # the largest measured, or a multiple that takes long enough at the highest rate of a rank
+        largest = max(rows, key=lambda row: row.measurement.bytes_per_rank).measurement.bytes_per_rank
+        fastest = max(row.measurement.bytes_per_rank / row.seconds for row in rows)
+        size = max(1, math.ceil(SHORT_SECONDS * fastest / largest)) * _payload_bytes(rows, largest)
     where = placeholders_text(num_nodes)
     return (
         f"measure several numbers of ranks with two sizes, {where + ', ' if where else ''}for example "
@@ -255,7 +259,7 @@ def placeholders_text(num_nodes: int) -> str:
     return f"on each of {num_nodes} nodes, with its number from 0 as NODE_RANK and the name of node 0 as FIRST_NODE"
 
 
-def payload_bytes(rows: Sequence[RunMeasurement], file_bytes: int) -> int:
+def _payload_bytes(rows: Sequence[RunMeasurement], file_bytes: int) -> int:
     """Compute the payload with which a rank writes so many bytes, as headers and padding were in the rows.
 
     Those of the nearest size count, in proportion. Bytes of files where the rows do not state their payload.
@@ -277,15 +281,3 @@ def size_text(num_bytes: int) -> str:
     """
     units = {name: parse_bytes(f"1{name}") for name in ("GiB", "GB", "MiB", "MB")}
     return next((f"{num_bytes // unit}{name}" for name, unit in units.items() if num_bytes % unit == 0), str(num_bytes))
-
-
-def long_enough_bytes(rows: Sequence[RunMeasurement]) -> int:
-    """Compute a payload that takes 5 s or more at the highest rate of a rank: the largest measured, or a multiple.
-
-    Shorter writes and restores are warned of.
-    """
-    found: list[Measurement] = [row.measurement for row in rows]
-    largest = max(found, key=lambda each: each.bytes_per_rank)
-    fastest = max(each.bytes_per_rank / row.seconds for each, row in zip(found, rows, strict=True))
-    times = max(1, math.ceil(SHORT_SECONDS * fastest / largest.bytes_per_rank))
-    return times * payload_bytes(rows, largest.bytes_per_rank)
