@@ -10,7 +10,7 @@ from sizing.present.rows import UNKNOWN, Grid, Summary
 from sizing.questions.stages.report import Pipeline, StagesReport, VirtualWorker, VirtualWorkers
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
-_STAGES = ("stages", "nodes", "layers", "microbatch", "busy", "GPU memory", "may use")
+_STAGES = ("stages", "nodes", "layers", "microbatch and sends", "busy", "GPU memory", "may use")
 _KINDS = ("nodes", "number", "stages", "layers", "write", "busiest node", "at", "takes")
 _WORKERS = ("policy", "workers", "nodes: layers", "wave", "waits", "GPU memory", "tokens/s")
 _CHECKPOINTS = ("policy", "waits to drain", "then saves", "without waiting", "updates missing")
