@@ -225,7 +225,7 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
     flags = given
     if asked_by.varies:
         flags = {
-            name: parse_varied_value(value) if isinstance(value, str) else value
+            name: parse_varied_value(value, flag=f"--{name.replace('_', '-')}") if isinstance(value, str) else value
             for name, value in given.items()
             if value is not None
         }

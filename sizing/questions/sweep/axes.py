@@ -120,7 +120,12 @@ def _spread_range(path: str, value: dict[str, Any], field: FieldInfo) -> list[An
     try:
         given = Range.model_validate(value)
     except ValidationError as error:
-        raise explain(error, Range).within(path) from None
+        found = explain(error, Range).within(path)
+        number = f"{path}.num"
+        raise InvalidInput(
+            replace(each, field=path, rule=f"has a number of values that {each.rule}") if each.field == number else each
+            for each in found.problems
+        ) from None
     start, stop = _validate(path, (("from", given.start), ("to", given.stop)), field)
     if not all(isinstance(end, int | float) for end in (start, stop)):
         raise InvalidInput.of(path, "must be a number to have a range", value=value, remedy="give a list of values")
