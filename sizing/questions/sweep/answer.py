@@ -57,7 +57,7 @@ class _LaidOut(NamedTuple):
     judged_by: Sequence[str]
 
 
-class _Sizes(NamedTuple):
+class _LayoutFigures(NamedTuple):
     """What a layout decides of its rows: what a checkpoint asks of the storage, and figures that are shown."""
 
     workload: CheckpointWorkload
@@ -95,7 +95,7 @@ class Sweep:
         self.chunks = self.rows.chunks
         self.num_rows = self.rows.num_rows
         self._document = with_fields(request.scenario, {axis.path: None for axis in self.axes})
-        self._sizes: dict[tuple[str, object], _Sizes] = {}
+        self._sizes: dict[tuple[str, object], _LayoutFigures] = {}
         self._layouts: dict[str, _LaidOut] = {}
         self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
 
@@ -204,14 +204,14 @@ class Sweep:
         found = self._layouts[text].scenario
         return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
 
-    def _find_sizes(self, scenario: Scenario) -> _Sizes:
+    def _find_sizes(self, scenario: Scenario) -> _LayoutFigures:
         """Size the scenario's layout, once for all that share it, the kind of storage and the rate of its link."""
         linked, storage = with_rate_of_link(scenario), resolve_storage(scenario.storage)
         text = linked.model_dump_json(exclude=set(RUN_BLOCKS))
         key = (text, storage and (storage.is_in_nodes, storage.measures_one_process))
         if key not in self._sizes:
             layout = size_layout(scenario)
-            self._sizes[key] = _Sizes(layout.workload, layout_figures(layout, self.request.shown_figures))
+            self._sizes[key] = _LayoutFigures(layout.workload, layout_figures(layout, self.request.shown_figures))
         return self._sizes[key]
 
 
