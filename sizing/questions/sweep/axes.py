@@ -121,10 +121,10 @@ def _spread_range(path: str, value: dict[str, Any], field: FieldInfo) -> list[An
         given = Range.model_validate(value)
     except ValidationError as error:
         found = explain(error, Range).within(path)
-        number = f"{path}.num"
+        bounds = [each.field == f"{path}.num" and each.rule.startswith("must be at ") for each in found.problems]
         raise InvalidInput(
-            replace(each, field=path, rule=f"has a number of values that {each.rule}") if each.field == number else each
-            for each in found.problems
+            replace(each, rule=f"{each.rule} as the number of values") if is_bound else each
+            for each, is_bound in zip(found.problems, bounds, strict=True)
         ) from None
     start, stop = _validate(path, (("from", given.start), ("to", given.stop)), field)
     if not all(isinstance(end, int | float) for end in (start, stop)):

@@ -74,7 +74,7 @@ def test_a_comma_of_thousands_in_a_rate_of_a_sweep_makes_no_list() -> None:
             "--interval is a range without the number of its values, got '1h..4h': write 1h..4h:5 for five values.",
         ),
         ("1h..4h:log", "write 1h..4h:5:log for five values."),
-        ("1h..4h:0", "--interval has a number of values that must be at least 2, got 0: give 2 or more."),
+        ("1h..4h:0", "--interval must be at least 2 as the number of values, got 0: give 2 or more."),
     ],
 )
 def test_a_range_says_what_its_number_of_values_lacks(interval: str, says: str) -> None:
