@@ -405,3 +405,19 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple, list, typing.Annotated):
         return next(filter(None, map(model_in, typing.get_args(annotation))), None)
     return None
+
+
+def has_field(model: type[BaseModel], path: str) -> bool:
+    """Whether a document has a field, or a block, of this dotted name; no numbers of a list.
+
+    >>> from sizing.scenario import Scenario
+    >>> has_field(Scenario, "checkpoint.format"), has_field(Scenario, "checkpoint"), has_field(Scenario, "layout.node")
+    (True, True, False)
+    """
+    block: type[BaseModel] | None = model
+    for part in path.split("."):
+        field = block.model_fields.get(part) if block else None
+        if field is None:
+            return False
+        block = model_in(field.annotation)
+    return True

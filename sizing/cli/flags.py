@@ -235,18 +235,29 @@ def with_flag_fields(document: dict[str, Any], values: Mapping[str, Any]) -> dic
 
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
+_BETWEEN_VALUES = re.compile(r"(?<!\d),|,(?!\d{3}(?:,\d{3})*(?:\.\d+)?\s*[a-z]+\s*(?:/\s*s|ps))", re.IGNORECASE)
+"""A comma between values of a list: none in 1,000 GB/s, whose 1 alone would be a rate without a unit."""
 
 
-def parse_varied_value(text: str) -> Any:
+def parse_varied_value(text: str, *, flag: str = "the value") -> Any:
     """Parse the value of a flag of a sweep: a list where it has commas, a range where it has two dots, or the text.
+
+    Raises InvalidInput for a range without the number of its values.
 
     >>> parse_varied_value("1,2,4"), parse_varied_value("20GB/s..1TB/s:10:log"), parse_varied_value("13.8TB")
     (['1', '2', '4'], {'from': '20GB/s', 'to': '1TB/s', 'num': 10, 'scale': 'log'}, '13.8TB')
+    >>> parse_varied_value("1,000GB/s"), parse_varied_value("20GB/s,1,000GB/s")
+    ('1,000GB/s', ['20GB/s', '1,000GB/s'])
     """
     if match := _RANGE.fullmatch(text):
         scale = match["scale"] or "linear"
         return {"from": match["start"], "to": match["stop"], "num": int(match["num"]), "scale": scale}
-    return text.split(",") if "," in text else text
+    if ".." in text:
+        ends, scale = text.partition(":")[0], ":log" if text.endswith(":log") else ""
+        remedy = f"write {ends}:5{scale} for five values"
+        raise InvalidInput.of(flag, "is a range without the number of its values", value=text, remedy=remedy)
+    values = _BETWEEN_VALUES.split(text)
+    return values if len(values) > 1 else text
 
 
 _YES_NO = "YES/NO"
@@ -364,6 +375,8 @@ class CommandLine:
             return self._flag(word) or (self._flag_beside(word, field) if setting is not None or inside else None)
 
         remedy = _rename(problem.remedy, name)
+        if self.file is not None and subject == "the scenario" and remedy != problem.remedy:
+            remedy = f"{remedy}, or in {self.file.name} {problem.remedy.removeprefix('give ')}"
         whole = [f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.alone and flag.field.startswith(f"{field}.")]
         if problem.rule == REQUIRED and whole:
             way = f"give {' or '.join(whole)}"

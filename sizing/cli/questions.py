@@ -225,7 +225,7 @@ def _ask_of_scenario(question: Question[Any, Any], asked_by: ScenarioFlags, give
     flags = given
     if asked_by.varies:
         flags = {
-            name: parse_varied_value(value) if isinstance(value, str) else value
+            name: parse_varied_value(value, flag=f"--{name.replace('_', '-')}") if isinstance(value, str) else value
             for name, value in given.items()
             if value is not None
         }
@@ -364,13 +364,35 @@ def _write_csv(table: CsvTable) -> None:
 def as_flag(path: str, value: JsonValue) -> str:
     """Write a field and its value as they are typed, or as a file has them where no flag sets the field.
 
+    Nodes that are not of the catalog have no text, and stand as a file has them within their block. A field that must
+    be left out is named.
+
     >>> as_flag("training.optimizer", "adam-8bit"), as_flag("training.sequence_parallel", False)
     ('--optimizer adam-8bit', 'training.sequence_parallel: false')
+    >>> as_flag("parallelism.layers_per_stage", [14, 6]), as_flag("cluster.nodes", [{"count": 4, "node": "dgx-h100"}])
+    ('--layers-per-stage 14,6', '--nodes 4xdgx-h100')
+    >>> as_flag("cluster.nodes", [{"count": 4, "node_spec": {"gpus_per_node": 8}}])
+    'cluster: {"nodes": [{"count": 4, "node_spec": {"gpus_per_node": 8}}]}'
+    >>> as_flag("parallelism.first_stage_layers", None)
+    'without parallelism.first_stage_layers'
     """
+    if value is None:
+        return f"without {path}"
     flag = FLAG_OF_FIELD.get(path)
     if flag is None:
         return as_field(path, value)
-    return f"{flag} {shlex.quote(value if isinstance(value, str) else json.dumps(value))}"
+    entries = [_text_of_entry(each) for each in value] if isinstance(value, list) else [_text_of_entry(value)]
+    if any(each is None for each in entries):
+        block, _, name = path.rpartition(".")
+        return f"{block}: {json.dumps({name: value})}"
+    return f"{flag} {shlex.quote(','.join(each for each in entries if each is not None))}"
+
+
+def _text_of_entry(value: JsonValue) -> str | None:
+    """Write a value, or an entry of a list, as a flag takes it; None for a block that no text stands for."""
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else json.dumps(value)
+    return f"{value['count']}x{value['node']}" if value.keys() == {"count", "node"} else None
 
 
 def describe_verbs() -> Described:

@@ -46,6 +46,8 @@ _RATE_IN_SMALL_LETTERS = re.compile(
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 """What a number with commas must be: left out, a comma of decimals would make it ten times or more too large."""
+_LEAST_IN_BYTES = 10**6
+"""A rate without a unit from here on is taken for bytes per second, as CSV and JSON have it: 1 EB/s is beyond any."""
 _MAX_CHARACTERS = 64
 """Max length of a number with its unit: an endless text would take long to match."""
 
@@ -92,7 +94,9 @@ def parse_bytes_per_second(value: Any) -> Any:
     amount, ending = (parts["amount"], parts["ending"]) if parts else (value, None)
     number, unit = _number_and_unit(amount, "a rate", "273 GB/s or 400 Gb/s")
     if not unit:
-        raise broken_rule("is a rate without a unit", f"write the unit too, for example {amount.strip()} GB/s")
+        giga = number / DECIMAL.factors["G"] if number >= _LEAST_IN_BYTES else None
+        example = amount.strip() if giga is None else f"{giga.normalize():f}"
+        raise broken_rule("is a rate without a unit", f"write the unit too, for example {example} GB/s")
     if ending and ending.lower() == "ps" and (unit.islower() or ending.isupper()):
         raise broken_rule("could be bits or bytes", "write GB/s for bytes or Gb/s for bits")
     bits = _bits_per_unit(unit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sizing.questions.require.report import Status
 from sizing.questions.require.searches import FieldSearch, JointSearch
 from sizing.run.checkpoint import ARCHIVE, MAIN
@@ -83,8 +85,13 @@ def _say_how_often(figures: RunReport, field: str = "") -> str:
     first = figures.tiers[0] if figures.tiers and field == COPY_RATE else None
     if first is not None and first.kind not in (MAIN, ARCHIVE):
         return f"with one save to the {first.kind} tier every {seconds_text(first.effective_interval_seconds)}"
-    every = figures.interval.effective_interval_seconds or figures.interval.interval_seconds
-    return f"with one checkpoint every {seconds_text(every)}"
+    wanted, write = figures.interval.interval_seconds, figures.write
+    every = figures.interval.effective_interval_seconds or wanted
+    saved = f"with one checkpoint every {seconds_text(every)}"
+    takes = write.stall_seconds + write.drain_seconds if write else 0.0
+    if takes > wanted and math.isclose(takes, every, rel_tol=1e-6):
+        return f"{saved} (not {seconds_text(wanted)}, as the one before must have drained)"
+    return saved
 
 
 def _name_target(run: RunRequest, target: str) -> str:

@@ -25,6 +25,7 @@ QUESTION = Question[StagesRequest, StagesReport](
     ),
     answer=lambda request, _: answer_stages(request),
     summary=stages_summary,
+    terminal_summary=lambda report, style: stages_summary(report, spelling=style.spelling),
     charts=lambda report: [stages_chart(report)],
     command_line=ScenarioFlags(may_be_request=True),
     options=(

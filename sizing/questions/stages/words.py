@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 
+from sizing.present.figure_names import FieldSpelling, as_field
 from sizing.present.rows import UNKNOWN, Grid, Summary
 from sizing.questions.stages.report import Pipeline, StagesReport, VirtualWorker, VirtualWorkers
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
-_STAGES = ("stages", "nodes", "layers", "microbatch", "busy", "GPU memory", "may use")
+_STAGES = ("stages", "nodes", "layers", "microbatch and sends", "busy", "GPU memory", "may use")
 _KINDS = ("nodes", "number", "stages", "layers", "write", "busiest node", "at", "takes")
 _WORKERS = ("policy", "workers", "nodes: layers", "wave", "waits", "GPU memory", "tokens/s")
 _CHECKPOINTS = ("policy", "waits to drain", "then saves", "without waiting", "updates missing")
 
 
-def stages_summary(report: StagesReport) -> Summary:
+def stages_summary(report: StagesReport, *, spelling: FieldSpelling = as_field) -> Summary:
     """Put into words both splits, what nodes of each kind write, and what HetPipe would make of them."""
     grids = [
         _pipeline_grid("Balanced", report.balanced),
@@ -29,8 +29,10 @@ def stages_summary(report: StagesReport) -> Summary:
     gain = f"{percent_text(report.gain_fraction)} more tokens per second than as given"
     remarks = [f"No {each.policy}: {each.reason}" for each in report.virtual_workers if each.reason is not None]
     if report.change:
-        fields = "; ".join(f"{path}: {json.dumps(value)}" for path, value in report.change.items())
-        remarks.insert(0, f"To apply it: {fields}")
+        fields = [spelling(path, value) for path, value in report.change.items()]
+        flags = " ".join(field for field in fields if field.startswith("--"))
+        others = [field for field in fields if not field.startswith("--")]
+        remarks.insert(0, f"To apply it: {'; '.join(filter(None, (flags, *others)))}")
     return Summary(
         headline=f"{where}: balanced, {gain}" if report.change else f"{where}: the split as given is balanced already",
         grids=tuple(grids),

@@ -17,7 +17,7 @@ from sizing.layout.degrees import degrees_text
 from sizing.questions.chunks import Computer, ItemRange, Progress, compute_here, ignore_progress
 from sizing.questions.question import CsvTable
 from sizing.questions.sweep.axes import RUN_BLOCKS, RowBlock, Rows, find_axes
-from sizing.questions.sweep.figures import OBJECTIVES, ObjectiveName, figure
+from sizing.questions.sweep.figures import OBJECTIVES, ObjectiveName, figure, layout_figures
 from sizing.questions.sweep.report import RefusedRows, SweepReport
 from sizing.questions.sweep.request import SweepRequest, check_names
 from sizing.questions.sweep.table import (
@@ -36,7 +36,7 @@ from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import Scenario, open_degrees, scenario_from
-from sizing.sized_layout import size_layout
+from sizing.sized_layout import size_layout, with_rate_of_link
 from sizing.storage.storage import resolve_storage
 from sizing.strict_model import StrictModel
 
@@ -55,6 +55,13 @@ class _LaidOut(NamedTuple):
 
     scenario: Scenario
     judged_by: Sequence[str]
+
+
+class _LayoutFigures(NamedTuple):
+    """What a layout decides of its rows: what a checkpoint asks of the storage, and figures that are shown."""
+
+    workload: CheckpointWorkload
+    figures: dict[str, Any]
 
 
 class SweepPart(StrictModel):
@@ -88,7 +95,7 @@ class Sweep:
         self.chunks = self.rows.chunks
         self.num_rows = self.rows.num_rows
         self._document = with_fields(request.scenario, {axis.path: None for axis in self.axes})
-        self._workload: dict[tuple[str, object], CheckpointWorkload] = {}
+        self._sizes: dict[tuple[str, object], _LayoutFigures] = {}
         self._layouts: dict[str, _LaidOut] = {}
         self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
 
@@ -168,11 +175,14 @@ class Sweep:
     def _answer_block(self, block: RowBlock) -> Table:
         first = {path: values[0].item() for path, values in block.arrays.items()}
         scenario = self._lay_out(with_fields(self._document, block.fixed | first))
-        workload = self._find_workload(scenario)
+        workload, of_layout = self._find_sizes(scenario)
         inputs = with_arrays(scenario, block.arrays).run_inputs
         run = evaluate(workload, inputs).report
         varied = {axis.path: block.arrays.get(axis.path, block.fixed.get(axis.path)) for axis in self.axes}
-        figures = {name: figure(name, run, inputs, workload) for name in self.request.shown_figures}
+        figures = {
+            name: of_layout[name] if name in of_layout else figure(name, run, inputs, workload)
+            for name in self.request.shown_figures
+        }
         objectives = {
             f"{_OBJECTIVE}{name}": figure(OBJECTIVES[name][0], run, inputs, workload)
             for name in self.request.objectives
@@ -194,13 +204,15 @@ class Sweep:
         found = self._layouts[text].scenario
         return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
 
-    def _find_workload(self, scenario: Scenario) -> CheckpointWorkload:
-        """Find the workload of the scenario's layout, computed once for all that share both and the kind of storage."""
-        text, storage = scenario.model_dump_json(exclude=set(RUN_BLOCKS)), resolve_storage(scenario.storage)
-        layout = (text, storage and (storage.is_in_nodes, storage.measures_one_process))
-        if layout not in self._workload:
-            self._workload[layout] = size_layout(scenario).workload
-        return self._workload[layout]
+    def _find_sizes(self, scenario: Scenario) -> _LayoutFigures:
+        """Size the scenario's layout, once for all that share it, the kind of storage and the rate of its link."""
+        linked, storage = with_rate_of_link(scenario), resolve_storage(scenario.storage)
+        text = linked.model_dump_json(exclude=set(RUN_BLOCKS))
+        key = (text, storage and (storage.is_in_nodes, storage.measures_one_process))
+        if key not in self._sizes:
+            layout = size_layout(scenario)
+            self._sizes[key] = _LayoutFigures(layout.workload, layout_figures(layout, self.request.shown_figures))
+        return self._sizes[key]
 
 
 def sweep_to_report(request: SweepRequest) -> Sweep:

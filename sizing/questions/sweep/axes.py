@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from sizing.errors import InvalidInput, explain, holds_list, model_in
+from sizing.field_paths import value_at
 from sizing.questions.chunks import ItemRange, cut
 from sizing.questions.sweep.request import Combination
 from sizing.questions.sweep.table import Column
@@ -27,6 +28,8 @@ RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
 """Blocks of a scenario that change neither its layout nor the bytes of its checkpoint."""
 _INTERVAL = "checkpoint.interval_seconds"
 """Judged against the tiers of each scenario, where there are any."""
+_LINK = "storage.profile.device_to_host_bytes_per_second"
+"""Rate at which state that training keeps on the host moves too, which is part of each step."""
 _RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
 
 
@@ -59,10 +62,9 @@ def find_axes(document: dict[str, Any]) -> list[Axis]:
     Raises InvalidInput where a list is empty, a value breaks the field's rule, or a range is none.
     """
     axes = list(_find_axes(document, Scenario, ""))
-    checkpoint = document.get("checkpoint")
-    if isinstance(checkpoint, dict) and checkpoint.get("tiers"):
-        return [replace(axis, is_array=axis.is_array and axis.path != _INTERVAL) for axis in axes]
-    return axes
+    deciding = [(_INTERVAL, "checkpoint.tiers"), (_LINK, "training.offload")]
+    of_scenario = [path for path, beside in deciding if value_at(document, beside)]
+    return [replace(axis, is_array=axis.is_array and axis.path not in of_scenario) for axis in axes]
 
 
 def _find_axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterator[Axis]:
@@ -118,7 +120,12 @@ def _spread_range(path: str, value: dict[str, Any], field: FieldInfo) -> list[An
     try:
         given = Range.model_validate(value)
     except ValidationError as error:
-        raise explain(error, Range).within(path) from None
+        found = explain(error, Range).within(path)
+        bounds = [each.field == f"{path}.num" and each.rule.startswith("must be at ") for each in found.problems]
+        raise InvalidInput(
+            replace(each, rule=f"{each.rule} as the number of values") if is_bound else each
+            for each, is_bound in zip(found.problems, bounds, strict=True)
+        ) from None
     start, stop = _validate(path, (("from", given.start), ("to", given.stop)), field)
     if not all(isinstance(end, int | float) for end in (start, stop)):
         raise InvalidInput.of(path, "must be a number to have a range", value=value, remedy="give a list of values")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +11,12 @@ from pydantic import BaseModel
 
 from sizing.errors import model_in
 from sizing.field_paths import value_at
+from sizing.layout import CheckpointSize, Layout
 from sizing.run.evaluation import RunInputs, RunReport
 from sizing.run.workload import CheckpointWorkload
+from sizing.sized_layout import SizedLayout
+from sizing.training import GpuMemory
+from sizing.training.step_time import StepTime
 
 _BLOCKS = {
     name: block
@@ -26,6 +31,15 @@ _OF_WORKLOAD = {
     "layout.num_nodes": "num_nodes",
     "layout.num_writing_nodes": "num_writing_nodes",
 }
+_LAYOUT_BLOCKS: dict[str, type[BaseModel]] = {
+    "checkpoint": CheckpointSize,
+    "layout": Layout,
+    "training": GpuMemory,
+    "training.step": StepTime,
+}
+"""Blocks of a report that the layout alone decides, which all rows of a scenario share."""
+SEARCHED_FIGURES = ("training.cannot_run", "training.remedy")
+"""Figures that an answer alone has: the nearest layout that can run takes a search."""
 _BANDWIDTH = "storage.profile.write_bytes_per_second"
 _MET = "targets.met"
 
@@ -33,19 +47,29 @@ _MET = "targets.met"
 def _is_single(annotation: Any) -> bool:
     """Whether a field holds one number, text or truth value."""
     return not any(
-        kind in (list, tuple, dict) or (isinstance(kind, type) and issubclass(kind, BaseModel))
-        for kind in (typing.get_origin(annotation), annotation, *typing.get_args(annotation))
+        (typing.get_origin(kind) or kind) in (list, tuple, dict)
+        or (isinstance(kind, type) and issubclass(kind, BaseModel))
+        for kind in (annotation, *typing.get_args(annotation))
     )
 
 
-FIGURES = (
-    *_OF_WORKLOAD,
-    *(
+def _list_figures(blocks: Mapping[str, type[BaseModel]]) -> list[str]:
+    return [
         f"{name}.{field}"
-        for name, block in _BLOCKS.items()
+        for name, block in blocks.items()
         for field, info in block.model_fields.items()
         if _is_single(info.annotation)
-    ),
+    ]
+
+
+LAYOUT_FIGURES = tuple(
+    name for name in _list_figures(_LAYOUT_BLOCKS) if name not in _OF_WORKLOAD and name not in SEARCHED_FIGURES
+)
+"""Figures of the layout, beside those of its workload."""
+FIGURES = (
+    *_OF_WORKLOAD,
+    *LAYOUT_FIGURES,
+    *_list_figures(_BLOCKS),
     _BANDWIDTH,
     _MET,
 )
@@ -97,3 +121,10 @@ def figure(name: str, run: RunReport, inputs: RunInputs, workload: CheckpointWor
         known = [np.asarray(check.met, dtype=np.float64) == 1.0 for check in run.targets if check.found is not None]
         return np.logical_and.reduce(np.broadcast_arrays(*known)) if known else None
     return value_at(run, name)
+
+
+def layout_figures(layout: SizedLayout, names: Iterable[str]) -> dict[str, Any]:
+    """Read those of the named figures that the layout decides, None where one is not known."""
+    laid_out = layout.checkpoint_layout
+    blocks = {"checkpoint": laid_out.size, "layout": laid_out.layout, "training": layout.memory}
+    return {name: value_at(blocks, name) for name in names if name in LAYOUT_FIGURES}

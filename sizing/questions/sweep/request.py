@@ -6,8 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from sizing.errors import InvalidInput, unknown_name
-from sizing.questions.sweep.figures import DEFAULT_FIGURES, FIGURES, OBJECTIVES, ObjectiveName
+from sizing.errors import InvalidInput, has_field, unknown_name
+from sizing.questions.sweep.figures import (
+    DEFAULT_FIGURES,
+    FIGURES,
+    OBJECTIVES,
+    SEARCHED_FIGURES,
+    ObjectiveName,
+)
+from sizing.report import SizingReport
 from sizing.strict_model import InputModel
 
 Combination = Literal["product", "zip"]
@@ -69,8 +76,19 @@ class SweepRequest(InputModel):
 def check_names(request: SweepRequest) -> None:
     """Refuse a request for a figure that there is not, or for a front of nothing. Raises InvalidInput."""
     for index, name in enumerate(request.figures):
+        field = f"figures.{index}"
+        if name in SEARCHED_FIGURES:
+            rule = "comes from a search that a sweep does not make for each row"
+            raise InvalidInput.of(field, rule, value=name, remedy="take training.fits, yes or no")
+        if name not in FIGURES and has_field(SizingReport, name):
+            rule = "is in the report of one scenario and not in the rows of a sweep"
+            remedy = (
+                "give a single figure of the checkpoint, its layout, training or run; or ask for one scenario as JSON"
+            )
+            raise InvalidInput.of(field, rule, value=name, remedy=remedy)
         if name not in FIGURES:
-            raise unknown_name(f"figures.{index}", name, known=FIGURES)
+            all_names = "ckpt-size fields and docs/fields.md list the names of the report"
+            raise unknown_name(field, name, known=FIGURES, otherwise=all_names)
     if request.rows == "front" and not request.objectives:
         raise InvalidInput.of(
             "objectives", "are required for a Pareto front", value=None, remedy="give stall and bandwidth"

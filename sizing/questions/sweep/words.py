@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from sizing.errors import has_field
 from sizing.present.figure_names import figure_name
 from sizing.present.rows import Grid, Summary
-from sizing.questions.sweep.figures import FIGURES, OBJECTIVES
+from sizing.questions.sweep.figures import FIGURES
 from sizing.questions.sweep.report import SweepReport
+from sizing.scenario import Scenario
 from sizing.units import counted_text, figure_text
 
 MAX_SHOWN = 40
@@ -38,8 +40,8 @@ def _grids(columns: Sequence[str], shown: Sequence[Sequence[Any]], differing: Se
     elif differing:
         rows = tuple(tuple(figure_text(columns[place], row[place]) for place in differing) for row in shown)
         names = [columns[place] for place in differing]
-        # The bandwidth is a field that may vary, and a figure.
-        num_varied = sum(name not in FIGURES or name == OBJECTIVES["bandwidth"][0] for name in names)
+        # Some figures, such as the bandwidth, are fields that may vary.
+        num_varied = sum(name not in FIGURES or has_field(Scenario, name) for name in names)
         headings = tuple(figure_name(name).replace(": ", "\n") for name in names)
         yield Grid("", headings, rows, is_figures=True, num_keys=max(num_varied, 1))
 

@@ -50,6 +50,45 @@ def test_a_rate_without_a_unit_is_refused(flag: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rate", "example"),
+    [("10000000000.0", "10 GB/s"), ("12345678901.5", "12.3456789015 GB/s"), ("2000000", "0.002 GB/s")],
+)
+def test_a_rate_in_bytes_without_a_unit_is_offered_with_its_value(rate: str, example: str) -> None:
+    assert refusal("--model", "gpt2", "--write-bandwidth", rate).endswith(f"write the unit too, for example {example}.")
+
+
+def test_a_comma_of_thousands_in_a_rate_of_a_sweep_makes_no_list() -> None:
+    run = ("--model", "gpt2", "--figure", "write.seconds")
+    typed = report("sweep", *run, "--write-bandwidth", "500GB/s,1,000GB/s,2,500.5 GB/s")
+    assert [row[0] for row in typed["rows"]] == [5e11, 1e12, 2.5005e12]
+    alone = report("sweep", *run, "--write-bandwidth", "1,000GB/s", "--interval", "1h,2h")
+    assert alone["columns"] == ["checkpoint.interval_seconds", "write.seconds"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "says"),
+    [
+        (
+            "1h..4h",
+            "--interval is a range without the number of its values, got '1h..4h': write 1h..4h:5 for five values.",
+        ),
+        ("1h..4h:log", "write 1h..4h:5:log for five values."),
+        ("1h..4h:0", "--interval must be at least 2 as the number of values, got 0: give 2 or more."),
+    ],
+)
+def test_a_range_says_what_its_number_of_values_lacks(interval: str, says: str) -> None:
+    assert refusal("sweep", "--model", "gpt2", "--interval", interval).endswith(says)
+
+
+def test_what_a_simulation_lacks_is_named_by_flags_and_by_fields_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("model: {preset: gpt2}\nstorage: {profile: {write_bytes_per_second: 1 GB/s}}\n")
+    lacks = "the scenario must have a failure rate to be simulated: give --mtbf or --failures-per-node-day"
+    fields = "reliability.mtbf_seconds or reliability.failures_per_node_day"
+    assert refusal("simulate", "run.yaml", cwd=tmp_path) == f"{lacks}, or in run.yaml {fields}."
+    assert refusal("simulate", "--model", "gpt2", "--write-bandwidth", "1GB/s") == f"{lacks}."
+
+
 def test_a_rate_without_a_unit_is_refused_in_a_list_too() -> None:
     assert refusal("sweep", "--model", "gpt2", "--write-bandwidth", "500,600").startswith("--write-bandwidth is a rate")
 

@@ -1131,3 +1131,18 @@ def test_intervals_as_they_are_printed_meet_what_they_are_printed_for() -> None:
         profile = {"write_bytes_per_second": write, "read_bytes_per_second": read}
         blocks = {"checkpoint": {"interval_seconds": interval}, "storage": {"profile": profile}}
         assert all(target.met for target in answer(scenario | blocks).targets), interval
+
+
+def test_an_interval_that_the_drain_stretches_is_set_beside_the_one_that_was_asked_for() -> None:
+    checkpoint = {"format": "torch-dist", "mode": "async", "observed_bytes": "13.8 TB"}
+    storage = {"profile": {"write_bytes_per_second": "100 GB/s"}}
+    targets = {"max_stall_seconds": 600, "max_overhead_fraction": 0.99}
+    stretched, kept = (
+        REQUIRE.answer(
+            document(checkpoint=checkpoint | {"interval_seconds": seconds}, storage=storage, targets=targets)
+        )
+        for seconds in (120, 14400)
+    )
+    why = re.compile(r"with one checkpoint every [0-9.]+ (s|min) \(not 120.00 s, as the one before must have drained\)")
+    assert why.search(of(stretched, WRITE, "max_stall_seconds").reason)
+    assert "drained" not in of(kept, WRITE, "max_stall_seconds").reason

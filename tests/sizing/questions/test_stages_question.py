@@ -11,6 +11,7 @@ from sizing.field_paths import with_fields
 from sizing.questions.registry import STAGES
 from sizing.questions.stages.costs import StageCosts
 from sizing.questions.stages.report import StagesReport
+from sizing.questions.stages.words import stages_summary
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.training.unlike_workers import StagePlacement
@@ -230,3 +231,21 @@ def test_a_measured_checkpoint_is_what_the_kinds_write_together() -> None:
     )
     assert measured.written_bytes == 2 * predicted.written_bytes
     assert [each.written_bytes for each in measured.kinds] == [2 * each.written_bytes for each in predicted.kinds]
+
+
+def test_a_stage_shows_two_sends_and_first_and_last_of_a_step_make_one() -> None:
+    def with_adapters(rate: str) -> StagesReport:
+        node = {
+            "gpus_per_node": 8,
+            "gpu": "a100",
+            "gpu_memory_bytes": "80 GB",
+            "compute_network_bytes_per_second": rate,
+        }
+        question = small([{"count": 2, "node_spec": node}], pipeline=2)
+        return STAGES.answer(with_fields(question, {"scenario.training.global_batch_size": 8}))
+
+    fast, slow = (with_adapters(rate) for rate in ("20 GB/s", "10 GB/s"))
+    longer = [two.seconds - one.seconds for one, two in zip(fast.balanced.stages, slow.balanced.stages, strict=True)]
+    assert longer[0] == pytest.approx(longer[1]) != 0.0
+    assert slow.balanced.step_seconds - fast.balanced.step_seconds == pytest.approx(longer[0])
+    assert "microbatch and sends" in stages_summary(fast).grids[0].columns

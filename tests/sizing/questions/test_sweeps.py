@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.field_paths import with_fields
+from sizing.field_paths import value_at, with_fields
 from sizing.questions.registry import SWEEP
 from sizing.questions.sweep.figures import FIGURES
 from sizing.questions.sweep.report import SweepReport
@@ -48,11 +48,7 @@ def with_row(asked: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
 
 def scalar_figures(asked: dict[str, Any], names: list[str]) -> dict[str, Any]:
     report = answer(scenario_from(asked)).model_dump()
-    found: dict[str, Any] = {}
-    for name in names:
-        block, field = name.split(".")
-        found[name] = (report[block] or {}).get(field)
-    return found
+    return {name: value_at(report, name) for name in names}
 
 
 def assert_rows_are_answers(asked: dict[str, Any], report: SweepReport, paths: list[str]) -> None:
@@ -333,3 +329,48 @@ def test_the_write_rate_that_a_sweep_requires_meets_all_but_the_goodput_that_its
         fields = {"checkpoint.interval_seconds": row[0], "storage.profile.write_bytes_per_second": row[required]}
         met = {check.target: check.met for check in answer(with_fields(scenario, fields)).targets}
         assert met == {"max_overhead_fraction": True, "min_goodput_fraction": False}
+
+
+def test_memory_step_and_shares_of_a_rank_are_those_of_the_layout_of_each_row() -> None:
+    names = ["training.step.seconds", "training.step.mfu_fraction", "training.total_bytes", "training.gpu_state_bytes"]
+    names += ["training.fits", "layout.max_rank_bytes", "training.recomputation"]
+    batch = {"sequence_length": 2048, "micro_batch_size": 1, "global_batch_size": 1536}
+    intervals, degrees = [1800.0, 7200.0], [3, 6]
+    asked = document(parallelism__data=degrees, checkpoint__interval_seconds=intervals, training=batch)
+    report = SWEEP.answer({"scenario": asked, "figures": names})
+    for row in report.rows:
+        data, interval, *shown = row
+        with_values = {"parallelism.data": data, "checkpoint.interval_seconds": interval}
+        assert shown == list(scalar_figures(with_row(asked, with_values), names).values())
+    assert len({row[2] for row in report.rows}) == len(degrees)
+
+
+def test_a_step_that_waits_for_its_host_has_the_rate_of_its_own_row() -> None:
+    asked = document(
+        training={
+            "sequence_length": 2048,
+            "micro_batch_size": 1,
+            "global_batch_size": 1536,
+            "offload": {"activations_fraction": 1.0},
+        },
+        storage={"profile": {"write_bytes_per_second": 1e11, "device_to_host_bytes_per_second": [1e9, 2e10]}},
+    )
+    report = SWEEP.answer({"scenario": asked, "figures": ["training.step.offload_seconds"]})
+    path, name = "storage.profile.device_to_host_bytes_per_second", "training.step.offload_seconds"
+    answered = [scalar_figures(with_row(asked, {path: rate}), [name])[name] for rate, _ in report.rows]
+    assert [seconds for _, seconds in report.rows] == answered
+    assert answered[0] > answered[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("training.cannot_run", "take training.fits, yes or no"),
+        ("host_memory.node_bytes", "is in the report of one scenario and not in the rows of a sweep"),
+        ("training.step.speed", "ckpt-size fields and docs/fields.md list the names of the report"),
+    ],
+)
+def test_a_figure_that_no_row_has_is_refused_with_the_way_to_one(name: str, says: str) -> None:
+    asked = document(checkpoint__interval_seconds=[1800, 3600])
+    with pytest.raises(InvalidInput, match=says):
+        SWEEP.answer({"scenario": asked, "figures": [name]})
