@@ -150,6 +150,8 @@ class _OutputFile:
         self.chart: Path | None = given.pop("chart", None)
         self.report_file: Path | None = given.pop("report_file")
         self.as_json: bool = given.pop("as_json")
+        if self.as_csv and self.as_json:
+            raise InvalidInput.of("--csv", "cannot stand beside --json", value=None, remedy="remove one of them")
         self.check: bool = given.pop("check", False)
         self.computer: Computer = compute_here
         workers, dask = given.pop("workers", None), given.pop("dask", None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, NamedTuple
 
-from sizing.layout.containers import METADATA
+from sizing.layout.containers import METADATA, container_bytes
 from sizing.layout.files import File, PartBytes, SavingRank, saving_ranks, statistic_bytes
 from sizing.layout.formats.base import RankShare
 from sizing.layout.holders import Shard
@@ -24,10 +24,11 @@ from sizing.state.saved_state import PartName, is_plain
 
 
 class ManifestRow(NamedTuple):
-    """One file of the checkpoint; `bytes` counts its tensors without the container, or all of a small file."""
+    """One file of the checkpoint. `container_bytes`: headers and pickles in it, or all of a file without tensors."""
 
     file: str
-    bytes: int
+    tensor_bytes: int
+    container_bytes: int
     rank: int
     node: int
     stage: int
@@ -40,29 +41,32 @@ def manifest(
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    scale = written_over_total(checkpoint_layout.size)
+    scale, container = written_over_total(checkpoint_layout.size), checkpoint_layout.saved_as.container
     for saving in saving_ranks(checkpoint_layout.writers, parallelism, gpus_per_node=gpus_per_node):
         for file in saving.writer.files:
+            headers = container_bytes(container, num_files=file.count, num_tensors=file.num_tensors)
             for number in range(file.count):
                 parts = {"RANK": str(saving.rank)} | checkpoint_layout.saved_as.name_parts(file, number, saving)
                 num_bytes = share(scaled_bytes(file, scale), file.count, number)
                 name = re.sub("[A-Z]+", lambda capitals: parts[capitals[0]], file.name)  # noqa: B023 - called at once
-                yield ManifestRow(name, num_bytes, saving.rank, saving.node, saving.stage)
+                of_headers = share(headers, file.count, number)
+                yield ManifestRow(name, num_bytes, of_headers, saving.rank, saving.node, saving.stage)
 
 
 def small_file_rows(size: CheckpointSize, *, num_ranks: int, gpus_per_node: int) -> Iterator[ManifestRow]:
     """List the small files, which rank 0 writes or, of some trainers, each rank; 0 bytes where none are counted.
 
-    Several files of metadata, such as those of weights and optimizer, share what is counted of them evenly.
+    They hold no tensors. Several files of metadata, such as those of weights and optimizer, share what is counted of
+    them evenly.
     """
     of_kind = size.small_state_bytes
     of_metadata = [name for name in size.small_files if name.endswith(METADATA)]
     shares = {name: share(of_kind.get(METADATA, 0), len(of_metadata), at) for at, name in enumerate(of_metadata)}
-    yield from (ManifestRow(name, (of_kind | shares).get(name, 0), 0, 0, 0) for name in size.small_files)
+    yield from (ManifestRow(name, 0, (of_kind | shares).get(name, 0), 0, 0, 0) for name in size.small_files)
     for name in size.small_files_of_ranks:
         num_bytes = of_kind.get(name, 0) // num_ranks
         for rank in range(num_ranks):
-            yield ManifestRow(name.replace("RANK", str(rank)), num_bytes, rank, rank // gpus_per_node, 0)
+            yield ManifestRow(name.replace("RANK", str(rank)), 0, num_bytes, rank, rank // gpus_per_node, 0)
 
 
 SavedDtype = Dtype | Literal["uint8"]

@@ -49,8 +49,9 @@ class ReplicatedTensors(StrictModel):
 
     tensors: str = Field(description="Name of the group of tensors that the files repeat.")
     copies: int = Field(
-        description="How many times the files hold each of these weights. Of statistics that each rank keeps of its "
-        "shards it is the bytes of all over those of whole matrices, rounded up."
+        description="How many times the files hold each of these tensors, in the part that they repeat most: of "
+        "weights that are saved once they may hold master copy and moments by tensor rank. Of statistics that each "
+        "rank keeps of its shards it is the bytes of all over those of whole matrices, rounded up."
     )
     replicated_bytes: int = Field(description="Bytes beyond the first copy, over all saved parts.")
 
@@ -272,7 +273,7 @@ def _count_replicated(
         of_parts = [saved_as.num_copies(group, part.name, parallelism) for part in parts]
         extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(of_parts, parts, strict=True) if n > 1)
         if extra:
-            rows.append(ReplicatedTensors(tensors=group.name, copies=of_parts[0], replicated_bytes=extra))
+            rows.append(ReplicatedTensors(tensors=group.name, copies=max(of_parts), replicated_bytes=extra))
     # Each rank keeps statistics of its own shards, such as Adafactor's of rows and columns: together more than of whole
     # matrices. No group of tensors is repeated with them.
     replicated_bytes = sum(totals.bytes_of(part.name) - logical[part.name] for part in parts)

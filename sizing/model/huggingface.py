@@ -401,7 +401,7 @@ def _check_must_equal(config: Config, kind: ConfigClass) -> None:
                 f"{FIELD}.{name}",
                 f"must be {expected} to be counted here",
                 value=config[name],
-                remedy="describe the model by model.architecture or model.num_parameters",
+                remedy=OTHER_WAYS,
             )
     hidden, projected = config.get("hidden_size"), config.get("word_embed_proj_dim")
     if projected is not None and projected != hidden:

@@ -68,7 +68,7 @@ class Offload(InputModel):
 
     @model_validator(mode="after")
     def _a_fraction_is_of_something(self) -> Self:
-        if "optimizer_fraction" in self.model_fields_set and self.optimizer == "none":
+        if self.optimizer_fraction < 1 and self.optimizer == "none":
             raise broken_rule("has optimizer_fraction without optimizer", "give optimizer host, or remove it")
         return self
 

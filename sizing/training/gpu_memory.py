@@ -59,12 +59,25 @@ class Peaks:
         return self.held.kept + self.held.kept_logits
 
     @property
-    def max_bytes(self) -> float:
-        """Bytes at the fullest time, with buffers that are always there."""
+    def loss_bytes(self) -> float:
+        """Bytes at the loss, with buffers that are always there."""
         held, beside = self.held, self.beside
-        loss = held.kept + max(held.loss, held.kept_logits) + beside.loss
-        layer = held.kept + held.layer + beside.layer
-        return max(loss, layer, beside.end) + beside.buffers
+        return held.kept + max(held.loss, held.kept_logits) + beside.loss + beside.buffers
+
+    @property
+    def layer_bytes(self) -> float:
+        """Bytes in the backward pass of a layer, with buffers that are always there."""
+        return self.held.kept + self.held.layer + self.beside.layer + self.beside.buffers
+
+    @property
+    def end_bytes(self) -> float:
+        """Bytes after the last layer's backward pass, with buffers that are always there."""
+        return self.beside.end + self.beside.buffers
+
+    @property
+    def max_bytes(self) -> float:
+        """Bytes at the fullest time."""
+        return max(self.loss_bytes, self.layer_bytes, self.end_bytes)
 
 
 @dataclass(frozen=True, slots=True)

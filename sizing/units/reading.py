@@ -58,7 +58,7 @@ def parse_bytes(value: Any) -> Any:
     >>> parse_bytes("13.8 TB"), parse_bytes("2 TiB"), parse_bytes("4GiB"), parse_bytes(512)
     (13800000000000, 2199023255552, 4294967296, 512)
 
-    Raises PydanticCustomError for text that is not a number of bytes.
+    Raises PydanticCustomError for text that is not a number of bytes, or has no unit where it is not zero.
     """
     if isinstance(value, bool):
         raise broken_rule("must be a number of bytes", "give bytes as a number or as text: 13.8 TB")
@@ -69,6 +69,9 @@ def parse_bytes(value: Any) -> Any:
     number, unit = _number_and_unit(value, "a size", "13.8 TB or 2 TiB")
     if _bits_per_unit(unit) is not None:
         raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
+    if number and not unit:
+        amount = value.strip()
+        raise broken_rule("is a size without a unit", f"write the unit too, for example {amount} GB or {amount} B")
     factor = _bytes_per_unit(unit or "B")
     if len(unit) == 1 and _bytes_per_unit(f"{unit}B"):
         either = f"write {number:f}{unit.upper()}B, or {number:f}{unit.upper()}iB as du and lsblk count"

@@ -134,7 +134,7 @@ def test_a_training_saves_what_its_config_file_says(
     folders = sorted((tmp_path / "out").iterdir())
     assert len(folders) == scenario.retention.keep_last == 2
     saved = {path.name: path.stat().st_size for path in folders[-1].rglob("*") if path.is_file()}
-    predicted = {row.file.rpartition("/")[2]: row.bytes for row in manifest_of(scenario)}
+    predicted = {row.file.rpartition("/")[2]: row.tensor_bytes for row in manifest_of(scenario)}
     missing = predicted.keys() - saved.keys()
     assert not missing, (missing, saved)
     assert predicted == {name: pytest.approx(saved[name], rel=5e-3) for name in predicted}

@@ -51,8 +51,8 @@ def one_sentence(stderr: str) -> str:
             "--stream needs an engine that can stream, got 'torch-save': give --engine direct, or omit --stream",
         ),
         (
-            ["--block-size", "1000001"],
-            "--block-size must be a multiple of 4.000 KiB for O_DIRECT, got '1000001'",
+            ["--block-size", "1000001B"],
+            "--block-size must be a multiple of 4.000 KiB for O_DIRECT, got '1000001B'",
         ),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--timeout", "1s"], "--timeout must be at least 5"),

@@ -108,7 +108,7 @@ def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_
     flags = ("--target", str(small_disk.path), "--scenario", "s.json", "--scale", "0.01", "--ranks", "4")
     done = bench.run_here("check", *flags)
     assert done.returncode == 0, done.stderr
-    of_rank = [round(0.01 * row.bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
+    of_rank = [round(0.01 * row.tensor_bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
     size = f"{bytes_text(sum(of_rank))} from 4 ranks, max {bytes_text(max(of_rank))}:"
     assert size in done.stdout.replace("\n", " ")
     assert bench.run_here("check", *flags[:4], "--ranks", "4").returncode == 2

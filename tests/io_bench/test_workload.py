@@ -20,7 +20,7 @@ def workload(scale: float = 1.0, **degrees: int) -> ScenarioWorkload:
 
 
 def test_at_full_scale_each_writer_has_the_bytes_of_its_files_in_the_manifest() -> None:
-    of_rank = {row.rank: row.bytes for row in manifest_of(scenario(tensor=2, pipeline=3))}
+    of_rank = {row.rank: row.tensor_bytes for row in manifest_of(scenario(tensor=2, pipeline=3))}
     inventories = [workload(tensor=2, pipeline=3).inventory(index) for index in range(6)]
     assert [inventory.num_bytes for inventory in inventories] == [of_rank[rank] for rank in sorted(of_rank)]
 
@@ -64,7 +64,7 @@ def test_scaling_by_one_changes_nothing_and_every_tensor_keeps_a_value() -> None
 def test_fewer_ranks_than_writers_write_what_the_first_write_and_say_so() -> None:
     some = workload(0.01, tensor=2, pipeline=4)
     assert some.max_writers == 8
-    of_rank = {row.rank: row.bytes for row in manifest_of(scenario(tensor=2, pipeline=4))}
+    of_rank = {row.rank: row.tensor_bytes for row in manifest_of(scenario(tensor=2, pipeline=4))}
     assert some.describe(3) == (
         f"The scenario's checkpoint has {bytes_text(sum(of_rank.values()))}, from 8 writers on 1 node. "
         "This run writes the first 3 of them (ranks 0, 1, 2 of the scenario): "

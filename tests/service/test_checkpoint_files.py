@@ -53,7 +53,7 @@ def test_pages_of_a_manifest_are_all_files_once(client: httpx.Client) -> None:
 def test_as_csv_a_manifest_is_what_the_terminal_prints(client: httpx.Client) -> None:
     answer = client.post("/v1/manifests", json={"scenario": REFERENCE_SCENARIO}, headers={"accept": "text/csv"})
     heading, *rows = csv.reader(answer.text.splitlines())
-    assert heading == ["file", "bytes", "rank", "node", "stage"]
+    assert heading == ["file", "tensor_bytes", "container_bytes", "rank", "node", "stage"]
     assert rows == [[str(cell) for cell in row] for row in manifest_of(scenario_from(REFERENCE_SCENARIO))]
 
 

@@ -41,8 +41,9 @@ class Amounts(BaseModel):
         ("1 GiB", 1_073_741_824),
         ("13.8TB", 13_800_000_000_000),
         ("0.5 PiB", 562_949_953_421_312),
-        ("1e12", 1_000_000_000_000),
-        ("14_112_542_617_600", 14_112_542_617_600),
+        ("1e12 B", 1_000_000_000_000),
+        ("14_112_542_617_600 B", 14_112_542_617_600),
+        ("0", 0),
         ("1,024 B", 1_024),
         ("13.8 tb", 13_800_000_000_000),
         ("2 gib", 2_147_483_648),
@@ -58,6 +59,12 @@ def test_a_size_is_read_with_its_unit(text: str, num_bytes: int) -> None:
 def test_a_size_that_could_mean_something_else_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError):
         parse_bytes(text)
+
+
+def test_a_size_without_a_unit_is_refused_as_text_and_bytes_as_a_number() -> None:
+    with pytest.raises(PydanticCustomError, match="is a size without a unit: write the unit too, for example 80 GB"):
+        parse_bytes(" 80 ")
+    assert parse_bytes(80) == 80
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from io_bench.checks.validation.cases import Case
 from io_bench.checks.validation.forked_ranks import ForkedRanks
 from io_bench.errors import RunFailed
 from sizing.layout.containers import CONTAINERS, container_bytes
-from sizing.report import answer
 from sizing.sized_layout import manifest_of
 from sizing.units import parse_bytes
 
@@ -93,16 +92,8 @@ def comparison_table(files: list[FileComparison]) -> Table:
 
 def _predict_file_bytes(case: Case) -> Iterator[tuple[str, int]]:
     """Yield each file of a case with its predicted bytes, container included."""
-    scenario = case.scenario()
-    containers = [
-        file.container_bytes // file.count
-        for rank_class in answer(scenario).layout.rank_classes
-        for _ in range(rank_class.num_ranks)
-        for file in rank_class.files
-        for _ in range(file.count)
-    ]
-    for row, container in zip(manifest_of(scenario), containers, strict=True):
-        yield row.file, row.bytes + container
+    for row in manifest_of(case.scenario()):
+        yield row.file, row.tensor_bytes + row.container_bytes
 
 
 def _save_case(case: Case, folder: Path) -> None:

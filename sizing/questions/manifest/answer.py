@@ -20,10 +20,7 @@ def answer_manifest(request: ManifestRequest, scenario: Scenario, report: Sizing
     files = None
     if _can_be_listed(report):
         rows = itertools.islice(every_file_of(scenario), request.first, request.first + request.max_files)
-        files = [
-            ManifestFile(file=row.file, tensor_bytes=row.bytes, rank=row.rank, node=row.node, stage=row.stage)
-            for row in rows
-        ]
+        files = [ManifestFile(**row._asdict()) for row in rows]
     past = request.first + len(files or [])
     return ManifestReport(
         checkpoint=report.checkpoint,

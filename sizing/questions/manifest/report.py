@@ -17,7 +17,13 @@ class ManifestFile(StrictModel):
     """One file of a checkpoint, and who writes it."""
 
     file: str = Field(description="Path in the checkpoint's folder.")
-    tensor_bytes: int = Field(description="Bytes of its tensors without the container's headers, or of a small file.")
+    tensor_bytes: int = Field(
+        description="Bytes of its tensors. Those of all files add up to checkpoint.written_bytes; 0 of a small file."
+    )
+    container_bytes: int = Field(
+        description="Bytes of headers and pickles in it, or all of a small file. Those of files with tensors add up to "
+        "checkpoint.container_bytes; the generators, scheduler and data position of ranks come on top."
+    )
     rank: int = Field(description="Global rank that writes it, counted from 0.")
     node: int = Field(description="Node of that rank, counted from 0.")
     stage: int = Field(description="Pipeline stage of that rank, counted from 0.")

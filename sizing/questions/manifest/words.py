@@ -18,10 +18,15 @@ def manifest_summary(report: SizingReport, manifest: ManifestReport) -> Summary:
         all_as_csv = " As CSV there are all of them." if manifest.next else ""
         extent = f"Files {manifest.first + 1:,} to {last:,} of {num_files:,}.{all_as_csv}"
         rows = tuple(
-            (file.file, bytes_text(file.tensor_bytes), f"{file.rank:,}", f"{file.node:,}", f"{file.stage:,}")
+            (
+                file.file,
+                bytes_text(file.tensor_bytes),
+                bytes_text(file.container_bytes),
+                *(f"{number:,}" for number in (file.rank, file.node, file.stage)),
+            )
             for file in manifest.files
         )
-        grids.append(Grid("Files", ("file", "tensors", "rank", "node", "stage"), rows))
+        grids.append(Grid("Files", ("file", "tensors", "other bytes", "rank", "node", "stage"), rows))
     elif manifest.files is None:
         extent = f"{num_files:,} files are too many to name each: the classes of ranks tell all of them."
     else:

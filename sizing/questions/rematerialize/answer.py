@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sizing.errors import InvalidInput
+from sizing.layout.gradient_errors import GradientErrors
 from sizing.layout.stages import StageSpan
 from sizing.model import ResolvedModel
 from sizing.questions.rematerialize.report import (
@@ -28,7 +29,7 @@ from sizing.training.in_flight import in_flight_of
 from sizing.training.layer_activations import KeptBytes, layer_activation_bytes
 from sizing.training.rematerialization.chain import ChainLayer, LayerChain
 from sizing.training.rematerialization.techniques import TECHNIQUES, Room
-from sizing.training.state_memory import StateRule
+from sizing.training.state_memory import StateRule, on_gpu
 from sizing.units import decimal_bytes_text
 
 BACKWARD_OVER_FORWARD = 2.0
@@ -101,15 +102,16 @@ class _StagePlanner:
 
     def plan_stages(self) -> Iterator[StageRematerialization]:
         """Yield the plans for the fullest rank of each kind of stages."""
-        layout = self._layout
-        rule = StateRule.of(self._training, layout.checkpoint_layout.sharding)
+        layout, training = self._layout, self._training
+        rule = StateRule.of(training, layout.checkpoint_layout.sharding).kept(on_gpu(training, layout.parallelism))
+        errors = GradientErrors.of(training, layout.parallelism)
+        holders, peaks = layout.checkpoint_layout.holders, self._peaks_outside_layers
         fullest: dict[int, RankMemory] = {}
-        for each in memory_by_rank(layout.checkpoint_layout.holders, rule, self._execution, self._peaks_outside_layers):
+        for each in memory_by_rank(holders, rule, self._execution, peaks, errors):
             first = each.holder.span.stages.start
             if first not in fullest or each.total_bytes > fullest[first].total_bytes:
                 fullest[first] = each
-        for each in fullest.values():
-            yield self._plan_stage(each.holder.span, each.total_bytes)
+        yield from map(self._plan_stage, fullest.values())
 
     def _peaks_outside_layers(self, span: StageSpan) -> Peaks:
         """Return what a stage holds beside what its layers keep."""
@@ -120,13 +122,22 @@ class _StagePlanner:
         beside = in_flight_of(span, layout.model.inventory, self._training, layout.parallelism, sharding)
         return Peaks(held, beside)
 
-    def _plan_stage(self, span: StageSpan, other_bytes: float) -> StageRematerialization:
+    def _plan_stage(self, fullest: RankMemory) -> StageRematerialization:
+        span, other_bytes = fullest.holder.span, fullest.total_bytes
         in_flight = self._execution.in_flight_microbatches(span.stages.start)
         layers = [layer for chunk in span.chunks for layer in chunk]
         if span.has_head:
             past = self._layout.model.num_layers
             layers += range(past, past + self._activations.num_modules)
-        chain, room = self._chain_of(layers), Room(self.room_bytes - other_bytes, in_flight)
+        chain, peaks, state = self._chain_of(layers), fullest.peaks, fullest.state_bytes
+        room = Room(
+            self.room_bytes,
+            in_flight,
+            at_loss=state + peaks.loss_bytes,
+            # The gradient that comes back to a layer is in the peaks of plans too.
+            in_layer=state + peaks.layer_bytes - chain.output_bytes,
+            at_end=state + peaks.end_bytes,
+        )
         plans = []
         for technique in TECHNIQUES if layers else ():
             plan = technique.plan(chain, room)
@@ -136,7 +147,7 @@ class _StagePlanner:
                     technique=technique.name,
                     recomputed_layers=[layer for layer, number in zip(layers, counts, strict=True) if number > 1],
                     max_forward_passes=max(counts),
-                    gpu_bytes=round(other_bytes + needed),
+                    gpu_bytes=round(needed),
                     fits=needed <= room.num_bytes,
                     extra_compute_fraction=plan.extra_fraction,
                 )

@@ -46,5 +46,5 @@ def _stage_grid(stage: StageRematerialization) -> Grid:
         )
         for plan in stage.plans
     )
-    title = f"{name}: {layers}, {stage.in_flight_microbatches:g} in flight, {other} else"
+    title = f"{name}: {layers}, {stage.in_flight_microbatches:g} in flight, at most {other} else"
     return Grid(title, _COLUMNS, rows, is_figures=True)

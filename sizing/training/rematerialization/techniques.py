@@ -18,17 +18,27 @@ from sizing.training.rematerialization.dynamic_programs import MAX_LAYERS, revol
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Room for the activations of a chain, with this number of microbatches in flight at once."""
+    """Room of a GPU for a chain, with this number of microbatches in flight at once.
+
+    Bytes beside the chain: `at_loss`, `in_layer` in the backward pass of a layer, `at_end` after the last of them.
+    """
 
     num_bytes: float
     in_flight: float = 1.0
+    at_loss: float = 0.0
+    in_layer: float = 0.0
+    at_end: float = 0.0
 
     def needed(self, chain: LayerChain, plan: RecomputationPlan) -> float:
-        """Return a plan's bytes: (F - 1) times what a microbatch leaves after its forward passes, and one peak.
+        """Return a plan's bytes at the fullest time: max of L + F k, B + (F - 1) k + P and E.
 
-        Source: definition; only one microbatch at a time goes back on a stage.
+        k bytes that a microbatch leaves after its forward passes, F microbatches in flight, P the plan's peak; beside
+        the chain L bytes at the loss, B in a layer's backward pass and E at the end.
+        Source: definition; only one microbatch at a time goes back on a stage, and the loss is freed before it does.
         """
-        return (self.in_flight - 1) * resident_bytes(chain, plan.steps) + plan.peak_bytes
+        left = resident_bytes(chain, plan.steps)
+        in_layer = self.in_layer + (self.in_flight - 1) * left + plan.peak_bytes
+        return max(self.at_loss + self.in_flight * left, in_layer, self.at_end)
 
     def fits(self, chain: LayerChain, plan: RecomputationPlan) -> bool:
         """Tell whether the plan needs no more bytes than the room has."""
@@ -115,7 +125,7 @@ def _revolve(chain: LayerChain, room: Room) -> RecomputationPlan:
 
 
 def _rotor(chain: LayerChain, room: Room) -> RecomputationPlan:
-    """Plan by `rotor`. With several microbatches in flight, bisect for the largest budget with which all fit.
+    """Plan by `rotor`. With several microbatches in flight, or a large loss, bisect for the largest budget that fits.
 
     Where nothing fits it is the plan that needs least, with what all microbatches in flight leave.
     """
@@ -125,14 +135,16 @@ def _rotor(chain: LayerChain, room: Room) -> RecomputationPlan:
         return min(simple, key=lambda plan: room.needed(chain, plan))
     if chain.num_layers > MAX_LAYERS:
         return best
-    low, high = smallest(chain).peak_bytes, room.num_bytes
-    for _ in range(1 if room.in_flight == 1 else _BISECTIONS):
-        budget = high if room.in_flight == 1 else (low + high) / 2
+    low, high = smallest(chain).peak_bytes, room.num_bytes - room.in_layer
+    for number in range(_BISECTIONS):
+        budget = high if room.in_flight == 1 and not number else (low + high) / 2
         plan = rotor(chain, budget)
         fits = room.fits(chain, plan)
         low, high = (budget, high) if fits else (low, budget)
         if fits and plan.time < best.time:
             best = plan
+        if low == high:
+            break
     return best
 
 

@@ -89,6 +89,19 @@ def test_what_a_simulation_lacks_is_named_by_flags_and_by_fields_of_its_file(tmp
     assert refusal("simulate", "--model", "gpt2", "--write-bandwidth", "1GB/s") == f"{lacks}."
 
 
+@pytest.mark.parametrize("flag", [flag.name for flag in FLAGS if flag.metavar == "SIZE"])
+def test_a_size_without_a_unit_is_refused(flag: str) -> None:
+    assert refusal("--model", "gpt2", flag, "80") == (
+        f"{flag} is a size without a unit, got '80': write the unit too, for example 80 GB or 80 B."
+    )
+
+
+def test_a_size_without_a_unit_is_refused_of_a_question_and_in_a_list_too() -> None:
+    refused = refusal("rematerialize", "--model", "gpt2", "--gpu-memory", "80")
+    assert refused.startswith("--gpu-memory is a size without a unit")
+    assert refusal("sweep", "--model", "gpt2", "--staging", "8GiB,9").startswith("--staging is a size without a unit")
+
+
 def test_a_rate_without_a_unit_is_refused_in_a_list_too() -> None:
     assert refusal("sweep", "--model", "gpt2", "--write-bandwidth", "500,600").startswith("--write-bandwidth is a rate")
 

@@ -83,12 +83,15 @@ def a_manifest_has_the_bytes_of_the_answer(document: dict[str, Any], report: Siz
     small |= {name.replace("RANK", str(n)) for name in report.checkpoint.small_files_of_ranks for n in range(1024)}
     written: dict[int, int] = {}
     for file in manifest.files:
-        of_tensors = 0 if file.file in small else file.tensor_bytes
-        written[file.rank] = written.get(file.rank, 0) + of_tensors
+        assert file.file not in small or not file.tensor_bytes
+        written[file.rank] = written.get(file.rank, 0) + file.tensor_bytes
     by_class = sum(each.num_ranks * each.bytes_per_rank for each in manifest.rank_classes)
     # Shares of an observed size are rounded, each file's by itself.
     assert sum(written.values()) == pytest.approx(by_class, abs=report.checkpoint.num_files)
     assert max(written.values()) == pytest.approx(report.layout.max_rank_bytes, abs=len(manifest.files))
+    assert sum(written.values()) == pytest.approx(report.checkpoint.written_bytes, abs=len(manifest.files))
+    headers = sum(file.container_bytes for file in manifest.files if file.file not in small)
+    assert headers == report.checkpoint.container_bytes
 
 
 def a_decision_loses_what_the_answer_loses(document: dict[str, Any], report: SizingReport) -> None:

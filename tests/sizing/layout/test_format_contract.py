@@ -95,7 +95,7 @@ def test_every_file_has_a_name_of_its_own_and_all_together_the_total(
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
     size, rows = size_layout(scenario).checkpoint_layout.size, list(manifest_of(scenario))
-    assert sum(row.bytes for row in rows) == size.total_bytes
+    assert sum(row.tensor_bytes for row in rows) == size.total_bytes
     assert len(rows) == len({row.file for row in rows}) == size.num_rank_files
     assert not any(re.search(r"[A-Z\[\]]", row.file) for row in rows)
     every = [row.file for row in every_file_of(scenario)]

@@ -260,7 +260,7 @@ def test_trainers_write_small_files_beside_and_one_of_each_rank(
     }
     scenario = scenario_from(document)
     size, of_ranks = answer(scenario).checkpoint, [row.file for row in manifest_of(scenario)]
-    rows = {row.file: row.bytes for row in every_file_of(scenario)}
+    rows = {row.file: row.container_bytes for row in every_file_of(scenario)}
     assert rows.keys() == {*of_ranks, *small}
     assert {name: rows[name] for name in small} == small
     assert size.num_files == len(of_ranks) + len(small)
@@ -432,15 +432,7 @@ def with_containers(architecture: dict[str, Any], precision: str, **degrees: int
         "training": {"framework": "deepspeed", "precision": precision},
         "parallelism": degrees,
     }
-    scenario = scenario_from(document)
-    headers = [
-        file.container_bytes // file.count
-        for ranks in answer(scenario).layout.rank_classes
-        for _ in range(ranks.num_ranks)
-        for file in ranks.files
-        for _ in range(file.count)
-    ]
-    return {row.file: row.bytes + header for row, header in zip(manifest_of(scenario), headers, strict=True)}
+    return {row.file: row.tensor_bytes + row.container_bytes for row in manifest_of(scenario_from(document))}
 
 
 _OF_FSDP = {"pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata"}
@@ -479,7 +471,7 @@ def test_small_files_stand_beside_those_of_the_ranks_as_in_a_real_folder(
         "parallelism": parallelism,
         "checkpoint": checkpoint,
     }
-    sizes = {row.file: row.bytes for row in every_file_of(scenario_from(document))}
+    sizes = {row.file: row.container_bytes for row in every_file_of(scenario_from(document))}
     files, counted = sizes.keys(), answer(document).checkpoint.small_state_bytes
     assert sum(sizes[name] for name in files if name.endswith(".metadata")) == counted.get(".metadata", 0)
     assert files - {row.file for row in manifest_of(scenario_from(document))} == small

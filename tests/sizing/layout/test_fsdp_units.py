@@ -118,12 +118,12 @@ def test_every_value_is_saved_once(model: str, degrees: dict[str, int]) -> None:
     scenario = _scenario(model, **degrees)
     report = answer(scenario)
     assert report.checkpoint.total_bytes == 12 * report.model.num_parameters
-    assert sum(row.bytes for row in manifest_of(scenario)) == report.checkpoint.total_bytes
+    assert sum(row.tensor_bytes for row in manifest_of(scenario)) == report.checkpoint.total_bytes
 
 
 def test_the_last_rank_has_less_by_what_fills_up_whole_rows() -> None:
     """Of each layer and of what stands outside, shares are multiples of its rows, the least common of unlike ones."""
-    rows = [row.bytes for row in manifest_of(_scenario("llama-3.1-8b", data=64))]
+    rows = [row.tensor_bytes for row in manifest_of(_scenario("llama-3.1-8b", data=64))]
     assert rows[0] == max(rows)
     assert rows[-1] == min(rows) < rows[0]
     assert rows.count(rows[0]) > 50
@@ -139,7 +139,7 @@ def test_what_is_frozen_has_its_weights_and_no_optimizer(precision: str, degrees
     trained, frozen = 7_504_924_672, 128_256 * 4_096
     by_hand = 12 * trained + (4 if precision == "fp32" else 2) * frozen
     assert answer(scenario).checkpoint.total_bytes == by_hand
-    assert sum(row.bytes for row in manifest_of(scenario)) == by_hand
+    assert sum(row.tensor_bytes for row in manifest_of(scenario)) == by_hand
 
 
 @pytest.mark.parametrize(("training", "by_hand"), [({}, 40_894_464), ({"save_base": True}, 16_101_416_960)])
@@ -152,4 +152,4 @@ def test_beside_adapters_the_base_is_saved_only_where_asked(training: dict[str, 
 def test_factored_statistics_are_shared_evenly() -> None:
     scenario = _with({"optimizer": "adafactor"}, data=8)
     report = answer(scenario)
-    assert sum(row.bytes for row in manifest_of(scenario)) == report.checkpoint.total_bytes
+    assert sum(row.tensor_bytes for row in manifest_of(scenario)) == report.checkpoint.total_bytes

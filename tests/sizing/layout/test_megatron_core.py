@@ -105,16 +105,8 @@ def _real(folder: Path) -> Iterator[tuple[str, int]]:
 
 def _predicted(case: Case) -> Iterator[tuple[str, int]]:
     """Bytes of each file, container included."""
-    scenario = case.scenario()
-    containers = [
-        file.container_bytes // file.count
-        for ranks in answer(scenario).layout.rank_classes
-        for _ in range(ranks.num_ranks)
-        for file in ranks.files
-        for _ in range(file.count)
-    ]
-    for row, container in zip(manifest_of(scenario), containers, strict=True):
-        yield row.file, row.bytes + container
+    for row in manifest_of(case.scenario()):
+        yield row.file, row.tensor_bytes + row.container_bytes
 
 
 def _by_rank(files: Counter[str]) -> Counter[str]:

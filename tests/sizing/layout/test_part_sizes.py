@@ -53,7 +53,7 @@ def test_a_manifest_of_observed_bytes_has_them_by_class_and_by_file() -> None:
     classes = answer(scenario).layout.rank_classes
     files = list(manifest_of(scenario))
     assert sum(each.num_ranks * each.bytes_per_rank for each in classes) == pytest.approx(50e9, abs=8)
-    assert sum(row.bytes for row in files) == pytest.approx(50e9, abs=8)
+    assert sum(row.tensor_bytes for row in files) == pytest.approx(50e9, abs=8)
 
 
 NORMS = 65 * 4096

@@ -34,7 +34,7 @@ def test_the_tensors_of_a_rank_have_the_bytes_of_its_files(optimizer: str, shard
     scenario = scenario_of("fsdp-sharded", {"data": 8, "shard_group": shard_group}, optimizer)
     files: Counter[int] = Counter()
     for row in manifest_of(scenario):
-        files[row.rank] += row.bytes
+        files[row.rank] += row.tensor_bytes
     saved = saved_by_rank_of(scenario)
     assert [saving.rank for saving in saved.ranks] == sorted(rank for rank in files if files[rank])
     parts: Counter[str] = Counter()

@@ -214,7 +214,7 @@ def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str
         ),
         (
             {"model_type": "qwen3_moe", "architectures": None, "decoder_sparse_step": 2},
-            "huggingface_config.decoder_sparse_step must be 1 to be counted here, got 2",
+            "huggingface_config.decoder_sparse_step must be 1 to be counted here, got 2: list its tensors in model.tensors",
         ),
         (
             {"model_type": "opt", "architectures": None, "ffn_dim": 9, "word_embed_proj_dim": 32},

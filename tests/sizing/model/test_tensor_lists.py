@@ -169,7 +169,7 @@ def test_every_rank_writes_the_same_bytes_by_the_list(
     config = RECORDED[model_type]["config"]
     blocks = {"parallelism": degrees, "checkpoint": {"format": file_format}, "training": {"framework": framework}}
     by_list, built_in_family = (
-        {(row.rank, row.file): row.bytes for row in manifest_of(scenario_from(blocks | {"model": model}))}
+        {(row.rank, row.file): row.tensor_bytes for row in manifest_of(scenario_from(blocks | {"model": model}))}
         for model in (block_of(model_type), {"huggingface_config": config})
     )
     if file_format != "torch-dist":

@@ -55,7 +55,7 @@ def test_each_gpu_writes_what_the_manifest_says(document: dict[str, Any]) -> Non
     assert sorted(kinds) == list(range(report.layout.num_gpus))
     written = dict.fromkeys(kinds, 0)
     for row in manifest_of(find_layout(document).scenario):
-        written[row.rank] += row.bytes
+        written[row.rank] += row.tensor_bytes
     assert {rank: grid.kinds[kind].num_bytes for rank, kind in kinds.items()} == written
 
 

@@ -52,6 +52,27 @@ def test_where_nothing_fits_the_search_finds_what_to_move_and_answer_agrees(fram
         assert found.offload.host_bytes <= 2e12
 
 
+CHOSEN = ("micro_batch_size", "recomputation", "recomputed_layers", "schedule", "offload", "distributed_optimizer")
+
+
+@pytest.mark.parametrize("framework", ["deepspeed", "fsdp2", "megatron"])
+@pytest.mark.parametrize("preset", ["llama-3.1-8b", "llama-3.1-70b"])
+def test_a_found_layout_is_a_scenario_as_it_is(framework: str, preset: str) -> None:
+    """Also where activations alone are moved: the block then states the fraction of an optimizer that stays."""
+    keeps = {"sequence_length": 8192, "recomputation": "none"} if preset == "llama-3.1-8b" else {}
+    document = asked(framework, training=keeps) | {"model": {"preset": preset}, "parallelism": {"context": 1}}
+    report = search(document, max_layouts=20).model_dump(mode="json")
+    assert any(layout["offload"] for layout in report["layouts"])
+    for layout in report["layouts"]:
+        blocks = {"training": document["training"] | {name: layout[name] for name in CHOSEN}}
+        if layout["distributed_optimizer"] is None:  # the scenario's own, which the search left
+            blocks["training"]["distributed_optimizer"] = document["training"].get("distributed_optimizer")
+        found = answer(scenario_from(document | blocks | {"parallelism": layout["parallelism"]})).training
+        assert found.total_bytes == layout["gpu_bytes"]
+        assert found.step is not None
+        assert found.step.seconds == pytest.approx(layout["step_seconds"])
+
+
 def test_nothing_is_moved_to_a_host_that_cannot_hold_it() -> None:
     """16 bytes a parameter in half a terabyte are too much; the same node with two has room."""
     spec: dict[str, Any] = {"gpus_per_node": 8, "gpu": "h100", "gpu_memory_bytes": "80 GB", "pcie_generation": 5}

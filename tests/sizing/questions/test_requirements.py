@@ -61,7 +61,7 @@ def largest_share_bytes(asked: dict[str, Any]) -> float:
     """Of the rank that all wait for; observed bytes are as unequal as those predicted."""
     sizes = Counter[int]()
     for row in manifest_of(scenario_from(asked)):
-        sizes[row.rank] += row.bytes
+        sizes[row.rank] += row.tensor_bytes
     return 13.8e12 * max(sizes.values()) / sum(sizes.values())
 
 

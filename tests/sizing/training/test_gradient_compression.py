@@ -187,8 +187,8 @@ def test_every_format_takes_errors_beside_its_files(framework: str, saved_as: Ch
     rows = list(manifest_of(scenario_from(compressing)))
     errors = [row for row in rows if row.file.startswith("gradient_errors_")]
     assert len({row.file for row in errors}) == len(errors) == report.layout.num_gpus
-    assert sum(row.bytes for row in errors) == saved
-    assert sum(row.bytes for row in rows) == report.checkpoint.total_bytes
+    assert sum(row.tensor_bytes for row in errors) == saved
+    assert sum(row.tensor_bytes for row in rows) == report.checkpoint.total_bytes
     by_rank = saved_by_rank_of(scenario_from(compressing))
     tensors = [tensor for rank in by_rank.ranks for tensor in by_rank.tensors(rank)]
     assert sum(tensor.num_bytes for tensor in tensors if tensor.part == "errors") == saved
