@@ -49,9 +49,9 @@ class ReplicatedTensors(StrictModel):
 
     tensors: str = Field(description="Name of the group of tensors that the files repeat.")
     copies: int = Field(
-        description="How many times the files hold each of these tensors, in the part that they repeat most: of "
-        "weights that are saved once they may hold master copy and moments by tensor rank. Of statistics that each "
-        "rank keeps of its shards it is the bytes of all over those of whole matrices, rounded up."
+        description="How many times the files hold each of these tensors, in the part that they repeat most. Weights "
+        "may be saved once, their master copy and moments by each tensor rank. Of statistics that each rank keeps of "
+        "its shards it is the bytes of all over those of whole matrices, rounded up."
     )
     replicated_bytes: int = Field(description="Bytes beyond the first copy, over all saved parts.")
 

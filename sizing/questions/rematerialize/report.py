@@ -32,8 +32,8 @@ class StageRematerialization(StrictModel):
     )
     in_flight_microbatches: float = Field(description="Microbatches whose activations the stage holds at once.")
     other_bytes: int = Field(
-        description="Max bytes on the GPU beside the layers' activations: state, embedding, head, and the larger of "
-        "the logits and what the backward pass of a layer needs, which are not held at one time."
+        description="Max bytes on the GPU beside the layers' activations: state, embedding, head, and the logits or "
+        "what a layer's backward pass needs. The last two are not held at one time."
     )
     plans: list[RematerializationPlan] = Field(description="A plan of each technique.")
 
