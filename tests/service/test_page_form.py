@@ -13,7 +13,7 @@ import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, figures, open_tables, typed
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, PASTE, answered, asked_for, figures, open_tables, typed
 from tests.testbed.browser import words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -208,6 +208,29 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     page.get_by_role("button", name="Remove price 2").click()
     answered(page)
     assert amount.input_value() == ""
+
+
+def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_offers_and_is_answered(page: Page) -> None:
+    asked_for(page, "offers")
+    page.get_by_role("button", name="Empty table").click()
+    answered(page)
+    with page.expect_response(lambda response: response.url.endswith("/v1/decisions")):
+        page.evaluate(
+            PASTE,
+            "Name\tdisk\tflash\nWrite (GB/s)\t40\t150\nRead bandwidth\t90 GB/s\t300 GB/s\n"
+            "Usable capacity\t1 PB\t1 PB\nPrice per terabyte\t150\t250",
+        )
+    answered(page)
+    assert "2 offers are read: disk, flash." in words(page.locator("#offers-said"))
+    assert "2 offers over" in words(page.locator("#shown"))
+    names = page.locator("#offers thead [data-field]")
+    assert [each.input_value() for each in names.all()] == ["disk", "flash"]
+    assert page.locator("[data-price]").count() == 2, "no row of a price that nobody typed"
+    page.evaluate(PASTE, "Name\tdisk\nRead bandwidth\t90 GB/s\nNotes\tfast")
+    page.get_by_text("Notes is no rate, capacity or price of an offer").wait_for()
+    page.evaluate("void dispatchEvent(new ErrorEvent('error', { error: new Error('torn') }))")
+    page.locator("#shown.stale").wait_for()
+    assert words(page.locator("#problems")) == "No answer: torn"
 
 
 def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:

@@ -24,6 +24,7 @@ let charts = [];
 let under_way;
 let later;
 
+for (const kind of ["error", "unhandledrejection"]) window.addEventListener(kind, ({ error, reason }) => (error ?? reason) && showProblem(error ?? reason)); // no old answer stands as if it were of now
 remember();
 start().catch(showProblem);
 visitor((action) => action().catch(showProblem)).catch(() => undefined); // a token that does not hold is named where it is entered
