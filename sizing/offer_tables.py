@@ -27,6 +27,11 @@ TABLE_KINDS = ("csv", "xlsx")
 LABELS = {
     "name": "name",
     "offer": "name",
+    "known storage system": "storage.preset",
+    "write": "storage.profile.write_bytes_per_second",
+    "read": "storage.profile.read_bytes_per_second",
+    "usable capacity": "capacity_bytes",
+    "power kilowatts": "power_kilowatts",
     "storage system": "storage.preset",
     "write bandwidth": "storage.profile.write_bytes_per_second",
     "read bandwidth": "storage.profile.read_bytes_per_second",
@@ -34,12 +39,15 @@ LABELS = {
     "power": "power_kilowatts",
     "tiers are optional": "tiers_are_optional",
 }
-"""Names of rows beside `price per UNIT, PERIOD` and dotted paths in an offer."""
+"""Names of rows beside `price per UNIT, PERIOD` and dotted paths in an offer; of several the last is written."""
 _LABEL_OF_FIELD = {field: label for label, field in LABELS.items()} | {"power_kilowatts": "power (kW)"}
 _FIELDS = ("storage", "tiers", *LABELS.values())
 _PRICES, _RANGES = "prices", "ranges"
-_PRICE = re.compile(r"price per (?P<per>[^,;]+)(?:, *(?:every |each )?(?P<every>[^;]+))?(?P<more>(?:;[^;]+)*)")
-_RANGE = re.compile(r"range of (?P<field>[^, ]+), (?P<end>\w+)")
+_PRICE = re.compile(
+    r"price(?: per (?P<per>[^,;]+))?(?:, *(?:every |each )?(?P<every>[^;]+))?(?P<more>(?:;[^;]+)*)", re.IGNORECASE
+)
+_RANGE = re.compile(r"range of (?P<field>[^, ]+), (?P<end>\w+)", re.IGNORECASE)
+_TIER = re.compile(r"tier (?P<number>[1-9]\d?): (?P<figure>.+)", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"(?P<label>.*\S)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _UNITS = {
     "_bytes_per_second": (("TB/s", 1e12), ("GB/s", 1e9), ("B/s", 1)),
@@ -58,7 +66,10 @@ _MAX_UNPACKED_BYTES = 5_000_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that XML does not hold."""
 _ZIP = b"PK\x03\x04"
-_REMEDY = "name rows as ckpt-size decide writes them: write bandwidth, capacity, price per terabyte, once"
+_REMEDY = (
+    "rows may be storage system, write bandwidth, read bandwidth, usable capacity, power (kW), and of prices such as "
+    "price per offer, once, or price per terabyte, month; leave others out"
+)
 
 
 class PriceDocument(InputModel):
@@ -226,9 +237,26 @@ def read_text_table(content: bytes) -> list[list[str]]:
     return [[unguarded(cell.strip()) for cell in row] for row in rows]
 
 
+def _split_unit(label: str) -> tuple[str, str]:
+    """Split a label from the unit in parentheses after it, which is empty where it has none."""
+    found = _WITH_UNIT.fullmatch(label.strip())
+    return (found["label"], found["unit"]) if found else (label.strip(), "")
+
+
+def _path_of(label: str) -> str | None:
+    """Return the dotted path in an offer of a row's label without its unit; None where no figure has it."""
+    label = label.lower()
+    if (tier := _TIER.fullmatch(label)) is not None:
+        figure = tier["figure"]
+        path = LABELS.get(figure) or {"interval": "interval_seconds"}.get(figure, figure.replace(" ", "_"))
+        return f"tiers.{int(tier['number']) - 1}.{path}"
+    is_path = label.split(".", maxsplit=1)[0] in _FIELDS and label.count(".") <= _MAX_DOTS
+    return LABELS.get(label, label if is_path else None)
+
+
 def _is_label(text: str) -> bool:
-    label = text.lower().split("(")[0].strip()
-    return label in LABELS or label.startswith(("price per ", "range of ")) or text.split(".", maxsplit=1)[0] in _FIELDS
+    label, _ = _split_unit(text)
+    return any(pattern.fullmatch(label) for pattern in (_PRICE, _RANGE)) or _path_of(label) is not None
 
 
 def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -236,23 +264,25 @@ def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]
     flat: dict[str, str] = {"name": name}
     prices: list[dict[str, str]] = []
     ranges: dict[str, dict[str, str]] = {}
-    for label, value in figures:
-        if (price := _PRICE.fullmatch(label.strip())) is not None:
+    for label, written in figures:
+        plain, unit = _split_unit(label)
+        path = _path_of(plain)
+        has_unit = unit and path != "power_kilowatts" and _NUMBER.fullmatch(written)
+        value = f"{written} {unit}" if has_unit else written
+        if (price := _PRICE.fullmatch(plain)) is not None:
             more = dict(each.strip().partition(" ")[::2] for each in price["more"].split(";") if each.strip())
-            every = {"every": price["every"].strip()} if price["every"] else {}
-            prices.append({"per": price["per"].strip(), **every, **more, "amount": value})
-            continue
-        if (end := _RANGE.fullmatch(label.strip())) is not None:
-            ranges.setdefault(end["field"], {})[end["end"]] = value
-            continue
-        if not _is_label(label) or label.count(".") > _MAX_DOTS:
-            raise _refused(label, "is no rate, capacity or price of an offer", value, _REMEDY)
-        labelled = _WITH_UNIT.fullmatch(label)
-        path = LABELS.get((labelled["label"] if labelled else label).lower(), label)
-        if path in flat:
-            raise _refused(label, f"stands twice for {name}", value, "keep one row of it")
-        has_unit = labelled is not None and path != "power_kilowatts" and _NUMBER.fullmatch(value)
-        flat[path] = f"{value} {labelled['unit']}" if labelled and has_unit else value
+            every = price["every"] or ("" if price["per"] else "once")
+            paid = {"per": price["per"] or "offer"} | ({"every": every} if every else {})
+            spelled = {field: text.strip().lower().replace(" ", "-") for field, text in paid.items()}
+            prices.append({**spelled, **more, "amount": value})
+        elif (end := _RANGE.fullmatch(plain)) is not None:
+            ranges.setdefault(end["field"], {})[end["end"].lower()] = value
+        elif path is None:
+            raise _refused(label, "is no rate, capacity or price of an offer", written, _REMEDY)
+        elif path in flat:
+            raise _refused(label, f"stands twice for {name}", written, "keep one row of it")
+        else:
+            flat[path] = value
     lists = {_PRICES: prices, _RANGES: ranges}
     return {**_unflatten(flat), **{name: given for name, given in lists.items() if given}}
 

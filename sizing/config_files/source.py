@@ -136,20 +136,29 @@ def parse_settings(text: str) -> Mapping[str, Any]:
 
     Raises ValueError with the reason where it is none.
     """
-    reason = "it has no settings"
+    reasons = []
     for parse in (_parse_json, tomllib.loads, _parse_tolerant_yaml):
         try:
             document = parse(text)
+        except yaml.MarkedYAMLError as error:
+            place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+            reasons.append(f"{error.problem or 'no YAML'}{place}")
+            continue
         except (ValueError, yaml.YAMLError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reasons.append(" ".join(str(error).split())[:200])
             continue
         if isinstance(document, Mapping):
             return document
-    raise ValueError(reason)
+        reasons.append("it has no settings")
+    raise ValueError(reasons[0 if _looks_like_json(text) else -1])
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip().startswith(("{", "["))
 
 
 def _parse_json(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[")):
+    if not _looks_like_json(text):
         raise ValueError("no JSON")
     return parse_json(text)
 

@@ -124,6 +124,9 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
     if file.name.endswith(".py"):
         remedy = "give its launch script, or the YAML, TOML or JSON in which the run wrote its settings"
         raise InvalidInput.of(file.name, "is a Python program, which is not read", value=None, remedy=remedy)
+    if not file.content.strip():
+        remedy = "give the file as the training reads or writes it"
+        raise InvalidInput.of(file.name, "is empty", value=None, remedy=remedy)
     if is_script(file.content):
         return script_sources(file), True
     try:

@@ -56,6 +56,8 @@ class Document:
     """Inputs to drag, for those who can ask again at once."""
     assumptions: tuple[Assumption, ...] = ()
     """What the answer uses in fields that were left open, for those who show the question beside it."""
+    problems: tuple[tuple[str, str], ...] = ()
+    """What of the question was refused, so that the answer leaves it out: path of the field, and a sentence."""
     told_fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of a scenario that the answer tells, by dotted path, for those who can go on to ask with them."""
 
@@ -72,7 +74,17 @@ def titled_document(
         figures=(),
         warnings=summary.warnings,
     )
-    return Document(kind, summary.headline, first, charts, sections, summary.grids, summary.remarks, briefing=briefing)
+    return Document(
+        kind,
+        summary.headline,
+        first,
+        charts,
+        sections,
+        summary.grids,
+        summary.remarks,
+        briefing=briefing,
+        problems=summary.problems,
+    )
 
 
 def as_file(document: Mapping[str, Any]) -> str:
@@ -142,6 +154,13 @@ class ShownAssumption(_Shown):
     reason: str = Field(description="Why this value: a default with its source, or what it follows from.")
 
 
+class ShownProblem(_Shown):
+    """A part of the question that was refused, so that the answer leaves it out."""
+
+    field: str = Field(description="Path of the field in the question.")
+    sentence: str = Field(description="What is wrong with it, and what to do.")
+
+
 class Presentation(_Shown):
     """An answer as people read it. A page, a terminal and a PDF show the same."""
 
@@ -166,6 +185,9 @@ class Presentation(_Shown):
     sliders: list[ShownSlider] = Field(description="Inputs to try by dragging; empty where none are known.")
     assumptions: list[ShownAssumption] = Field(
         description="What the answer uses in fields of the scenario that were left open; empty where it tells none."
+    )
+    problems: list[ShownProblem] = Field(
+        description="What of the question was refused, so that the answer leaves it out; empty where nothing was."
     )
     told_fields: dict[str, str] = Field(
         description="Fields of a scenario that the answer tells, by dotted path, with values as they are typed; empty "
@@ -202,6 +224,7 @@ def presentation_of(document: Document) -> Presentation:
         question=document.question,
         sliders=[ShownSlider.model_validate(slider) for slider in document.sliders],
         assumptions=[ShownAssumption.model_validate(each) for each in document.assumptions],
+        problems=[ShownProblem(field=path, sentence=sentence) for path, sentence in document.problems],
         told_fields=dict(document.told_fields),
         version=__version__,
     )

@@ -98,5 +98,7 @@ class Summary(NamedTuple):
     """What stands first in place of headline, verdict and warnings, of an answer that has a first screen."""
     is_full: bool = False
     """Whether sections and tables follow the first screen, in place of its figures and guesses."""
+    problems: tuple[tuple[str, str], ...] = ()
+    """What of the question was refused, so that the answer leaves it out: path of the field, and a sentence."""
     notes: tuple[str, ...] = ()
     """Lines in a quieter style that say where the rest of the answer is, or what it rests on."""

@@ -13,7 +13,7 @@ import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, figures, open_tables, typed
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, PASTE, answered, asked_for, figures, open_tables, typed
 from tests.testbed.browser import words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -121,14 +121,24 @@ def test_config_files_become_the_scenario_and_what_is_missing_is_asked_for(page:
     page.locator("#imported-gpus").wait_for()
     assert "parallelism.unheard_of is not known" in words(page.locator("#imported"))
     assert scenario(page)["model"] == REFERENCE_SCENARIO["model"], "not yet taken"
+    assert page.locator("#shown").get_attribute("class") == "stale"
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings") and response.status == 200):
         page.locator("#imported-gpus").fill("64")
-        page.locator("#imported-gpus").dispatch_event("change")
     answered(page)
     taken = scenario(page)
     assert (taken["model"], taken["parallelism"]["data"]) == ({"preset": "llama-3.1-8b"}, 32)
     assert taken["storage"] == REFERENCE_SCENARIO["storage"]
     assert "llama-3.1-8b" in words(page.locator("#shown"))
+    (tmp_path / "pic.png").write_bytes(b"\x89PNG\0")
+    page.locator("#config-files").set_input_files(tmp_path / "pic.png")
+    page.get_by_text("pic.png is no text: drop a config file in TOML, YAML or JSON, or a launch script.").wait_for()
+    (tmp_path / "other.toml").write_text(toml)
+    page.locator("#config-files").set_input_files(tmp_path / "other.toml")
+    page.get_by_text("In the place of train.toml: files of one training are dropped together.").wait_for()
+    assert page.locator("#imported-gpus").input_value() == ""
+    (tmp_path / "train.sh").write_text("torchrun --nproc_per_node 8 --nnodes 4 train.py\n")
+    page.locator("#config-files").set_input_files(tmp_path / "train.sh")
+    page.locator("#imported").get_by_text("Read as other.toml").get_by_text("train.sh").wait_for()
 
 
 def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -> None:
@@ -208,6 +218,29 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     page.get_by_role("button", name="Remove price 2").click()
     answered(page)
     assert amount.input_value() == ""
+
+
+def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_offers_and_is_answered(page: Page) -> None:
+    asked_for(page, "offers")
+    page.get_by_role("button", name="Empty table").click()
+    answered(page)
+    with page.expect_response(lambda response: response.url.endswith("/v1/decisions")):
+        page.evaluate(
+            PASTE,
+            "Name\tdisk\tflash\nWrite (GB/s)\t40\t150\nRead bandwidth\t90 GB/s\t300 GB/s\n"
+            "Usable capacity\t1 PB\t1 PB\nPrice per terabyte\t150\t250",
+        )
+    answered(page)
+    assert "2 offers are read: disk, flash." in words(page.locator("#offers-said"))
+    assert "2 offers over" in words(page.locator("#shown"))
+    names = page.locator("#offers thead [data-field]")
+    assert [each.input_value() for each in names.all()] == ["disk", "flash"]
+    assert page.locator("[data-price]").count() == 2, "no row of a price that nobody typed"
+    page.evaluate(PASTE, "Name\tdisk\nRead bandwidth\t90 GB/s\nNotes\tfast")
+    page.get_by_text("Notes is no rate, capacity or price of an offer").wait_for()
+    page.evaluate("void dispatchEvent(new ErrorEvent('error', { error: new Error('torn') }))")
+    page.locator("#shown.stale").wait_for()
+    assert words(page.locator("#problems")) == "No answer: torn"
 
 
 def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:
@@ -328,6 +361,62 @@ def test_what_a_slider_of_gpus_clears_is_said_and_comes_back(page: Page) -> None
     typed(page, "cluster.num_gpus", "")
     assert scenario(page)["parallelism"]["data"] == before["parallelism"]["data"], "as nothing else says it"
     assert cleared.is_hidden()
+
+
+def test_gpus_typed_first_leave_the_degrees_open_that_nobody_typed(page: Page) -> None:
+    typed(page, "cluster.num_gpus", "1000")
+    assert "parallelism" not in scenario(page)
+    assert page.locator("[aria-invalid]").count() == 0
+    assert "Data parallel 6" in words(page.locator("#cleared"))
+    typed(page, "parallelism.tensor", "4")
+    typed(page, "parallelism.data", "2")
+    typed(page, "cluster.num_gpus", "2048")
+    assert scenario(page)["parallelism"] == {"tensor": 4}, "which was typed"
+
+
+def test_a_price_that_is_none_is_said_at_its_cell_and_changes_no_verdict(page: Page) -> None:
+    asked_for(page, "offers")
+    before = words(page.locator(".verdict"))
+    for wrong, said in (("abc", "must be a number, got 'abc': give a number."), ("-5", "must be at least 0.0, got -5")):
+        typed(page, "offers.0.prices.0.amount", wrong)
+        assert field(page, "offers.0.prices.0.amount").get_attribute("aria-invalid") == "true"
+        problem = words(page.locator("[id='offers.0.prices.0.amount-problem']"))
+        assert problem.startswith(f"Price 1, parallel file system: {said}")
+        assert page.locator("#shown").get_attribute("class") == "stale"
+        assert words(page.locator(".verdict")) == before
+    typed(page, "offers.0.prices.0.amount", "200")
+    assert page.locator("[aria-invalid], #shown.stale").count() == 0
+
+
+def test_an_answer_that_is_late_says_so_and_that_of_another_question_goes(page: Page) -> None:
+    waiting: list[Route] = []
+    page.route("**/v1/decisions", lambda route: waiting.append(route))  # noqa: PLW0108 - playwright marks its handlers
+    page.evaluate("location.hash = '#offers'")
+    page.locator("#shown.waiting").wait_for(state="attached")
+    assert words(page.locator("#shown")) == ""
+    for route in waiting:
+        route.continue_()
+    answered(page)
+    assert page.locator("#shown").get_attribute("class") == ""
+    page.unroute("**/v1/decisions")
+
+
+def test_one_file_is_made_at_a_time_and_what_was_said_of_it_goes_with_a_change(page: Page) -> None:
+    made: list[Route] = []
+    busy = json.dumps({"status": 422, "detail": "no such thing", "errors": []})
+    page.route("**/v1/sizings", lambda route: made.append(route))  # noqa: PLW0108 - playwright marks its handlers
+    button = page.get_by_role("button", name="PDF")
+    button.dispatch_event("click")
+    button.dispatch_event("click")
+    page.locator("#said").get_by_text("The PDF is being made.").wait_for()
+    assert button.get_attribute("aria-disabled") == "true"
+    (route,) = made
+    route.fulfill(status=422, body=busy, headers={"content-type": "application/problem+json"})
+    page.get_by_text("No PDF: no such thing").wait_for()
+    page.unroute("**/v1/sizings")
+    assert button.get_attribute("aria-disabled") == "false"
+    page.get_by_role("button", name="Start again").click()
+    assert words(page.locator("#said")) == ""
 
 
 def test_a_service_that_is_busy_is_asked_again_without_a_change(page: Page) -> None:

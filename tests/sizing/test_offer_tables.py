@@ -64,6 +64,36 @@ def test_a_pasted_table_with_an_offer_in_each_row_is_read(content: bytes) -> Non
     assert "power_kilowatts" not in flash
 
 
+@pytest.mark.parametrize(
+    ("row", "read"),
+    [
+        ("Price per terabyte\t150", {"prices": [{"per": "terabyte", "amount": "150"}]}),
+        ("PRICE PER Terabyte Read, Once\t9", {"prices": [{"per": "terabyte-read", "every": "once", "amount": "9"}]}),
+        (
+            "Price per terabyte, month (USD)\t15",
+            {"prices": [{"per": "terabyte", "every": "month", "amount": "15 USD"}]},
+        ),
+        ("Price (USD)\t450,000", {"prices": [{"per": "offer", "every": "once", "amount": "450,000 USD"}]}),
+        ("Write (GB/s)\t40", {"storage": {"profile": {"write_bytes_per_second": "40 GB/s"}}}),
+        ("Usable capacity [PB]\t1", {"capacity_bytes": "1 PB"}),
+        ("Known storage system\tdisk-array", {"storage": {"preset": "disk-array"}}),
+        ("Tier 1: interval\t10min", {"tiers": [{"interval_seconds": "10min"}]}),
+        ("Tiers.0.Kind\tlocal-nvme", {"tiers": [{"kind": "local-nvme"}]}),
+    ],
+)
+def test_the_labels_of_the_page_are_read_in_any_case_and_with_a_unit(row: str, read: dict[str, Any]) -> None:
+    assert read_offers(f"Name\tdisk\n{row}\n".encode()) == [{"name": "disk", **read}]
+
+
+def test_a_price_whose_label_names_the_currency_is_decided_in_it() -> None:
+    rows = "offer\tdisk\nWrite (GB/s)\t40\nRead (GB/s)\t60\nPrice (EUR)\t450,000\n"
+    offers = read_offers(rows.encode())
+    report = DECIDE.answer(REFERENCE_DECISION | {"offers": offers, "currency": "EUR"})
+    assert [each.amount for each in report.offers[0].ledger[:1]] == [450_000]
+    with pytest.raises(InvalidInput, match="in the currency of the other prices, USD"):
+        DECIDE.answer(REFERENCE_DECISION | {"offers": offers})
+
+
 def test_semicolons_separate_where_a_label_holds_commas() -> None:
     (disk,) = read_offers(b'offer;disk\nwrite bandwidth;40 GB/s\n"price per terabyte, month";20\n')
     assert disk["prices"] == [{"per": "terabyte", "every": "month", "amount": "20"}]
@@ -93,6 +123,9 @@ def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
     [
         ("offer,disk\nwrite bandwidth,40 GB/s\nwarranty,5y\n", "warranty is no rate, capacity or price of an offer"),
         ("offer,disk\ncapacity,1 PB\ncapacity_bytes,2 PB\n", "capacity_bytes stands twice for disk"),
+        ("offer,disk\ncapacity,1 PB\nNotes,fast\n", "Notes is no rate.*: rows may be storage system, write bandwidth"),
+        ("offer,disk\ncapacity,1 PB\nPrices,5\n", "Prices is no rate, capacity or price of an offer"),
+        ("offer,disk\ncapacity,1 PB\ncapacity (TB) net,5\n", "net is no rate, capacity or price of an offer"),
         (f"offer,disk\ncapacity,1 PB\nstorage{'.a' * 9000},1\n", "is no rate, capacity or price of an offer"),
         ("a,b\nc,d\n", "no row and no column of rates or prices"),
         ("", "no row and no column of rates or prices"),

@@ -7,13 +7,14 @@ import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
 import { presented, spoken, summary } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
-import { ask, constant, file } from "./rest.js";
+import { Problems, ask, constant, file } from "./rest.js";
 import { explain, showProblems } from "./row.js";
 import * as saving from "./saving.js";
 import { show, showSliders, slider } from "./sliders.js";
 import { current, remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 30;
+const MILLISECONDS_UNTIL_SLOW = 1000;
 const MEDIA_TYPES = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
 
 let state = {};
@@ -23,7 +24,10 @@ const handle = slider({}, (step) => form.set(handleOf(charts).field, step));
 let charts = [];
 let under_way;
 let later;
+let slow;
+let isMaking = false;
 
+for (const kind of ["error", "unhandledrejection"]) window.addEventListener(kind, ({ error, reason }) => (error ?? reason) && showProblem(error ?? reason)); // no old answer stands as if it were of now
 remember();
 start().catch(showProblem);
 visitor((action) => action().catch(showProblem)).catch(() => undefined); // a token that does not hold is named where it is entered
@@ -32,9 +36,9 @@ async function start() {
   const [scenarios, decisions] = await Promise.all(["scenario", "decision"].map((name) => constant(`v1/schemas/${name}`)));
   const { workloads, ...purchase } = decisions.examples[0];
   reference = { question: "answer", scenario: scenarios.examples[0], purchase };
-  form.build(scenarios, (scenario) => change({ scenario }, MILLISECONDS_BETWEEN_KEYS));
-  offers.build(decisions, (changed) => change({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
-  byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
+  form.build(scenarios, (scenario) => edit({ scenario }, MILLISECONDS_BETWEEN_KEYS), outdate);
+  offers.build(decisions, (changed) => edit({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
+  byId("start-again").addEventListener("click", () => edit({ ...reference, question: state.question }));
   byId("copy-link").addEventListener("click", copyLink);
   for (const link of document.querySelectorAll(".skip, #summary")) link.addEventListener("click", (event) => goTo(event, "answer"));
   saving.offer(() => state.scenario);
@@ -76,7 +80,22 @@ function isBlock(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Change the state by hand: what was said of the one before goes. */
+function edit(part, milliseconds) {
+  byId("said").textContent = "";
+  change(part, milliseconds);
+}
+
+/** Let the answer stand as the one before, as what was given since makes no question yet. */
+function outdate() {
+  clearTimeout(later);
+  later = undefined;
+  under_way?.abort();
+  ended("stale");
+}
+
 function change(part, milliseconds = 0) {
+  if (part.question !== undefined && part.question !== state.question) forgetAnswer();
   state = { ...state, ...part };
   form.show(state.scenario);
   offers.show(state.purchase);
@@ -91,8 +110,14 @@ function change(part, milliseconds = 0) {
   later = setTimeout(asked, milliseconds);
 }
 
+/** Show nothing of another question's answer. */
+function forgetAnswer() {
+  for (const id of ["shown", "summary", "problems"]) byId(id).replaceChildren();
+}
+
 async function asked() {
   later = undefined;
+  slow ??= setTimeout(() => mark("waiting"), MILLISECONDS_UNTIL_SLOW);
   under_way?.abort();
   under_way = new AbortController();
   const { signal } = under_way;
@@ -102,7 +127,10 @@ async function asked() {
   try {
     const answer = await asking;
     await kept;
-    if (!signal.aborted) showAnswer(answer);
+    if (signal.aborted) return;
+    const typed = answer.problems.filter(({ field }) => byId(field)?.value); // what is not typed yet may be missing
+    if (typed.length) throw new Problems({ errors: typed });
+    showAnswer(answer);
   } catch (error) {
     if (signal.aborted) return;
     form.showAssumptions([]);
@@ -178,12 +206,20 @@ function showProblem(error) {
   ended("stale");
 }
 
-function ended(kind) {
+function mark(kind) {
   for (const id of ["shown", "summary"]) byId(id).className = kind;
+}
+
+function ended(kind) {
+  clearTimeout(slow);
+  slow = undefined;
+  mark(kind);
   byId("answer").setAttribute("aria-busy", String(later !== undefined));
 }
 
 async function keepAs(kind) {
+  if (isMaking) return;
+  tellMaking(true);
   const { path, of } = QUESTIONS[state.question];
   byId("said").textContent = `The ${kind} is being made.`;
   try {
@@ -193,6 +229,13 @@ async function keepAs(kind) {
   } catch (error) {
     byId("said").textContent = `No ${kind}: ${error.message}`;
   }
+  tellMaking(false);
+}
+
+/** One file is made at a time; its button keeps the focus. */
+function tellMaking(is) {
+  isMaking = is;
+  for (const button of document.querySelectorAll("[data-kind]")) button.setAttribute("aria-disabled", String(is));
 }
 
 async function copyLink() {

@@ -9,31 +9,62 @@ import { sent } from "./token.js";
 
 /** Fields of the form that no config file has, and that stay as they are. */
 const KEPT = ["storage", "reliability", "costs", "cluster.node", "targets"];
+const NUM_GPUS = "cluster.num_gpus";
+const MILLISECONDS_BETWEEN_KEYS = 250;
+const REMEDY = "drop a config file in TOML, YAML or JSON, or a launch script.";
 const COLUMNS = ["setting", "value", "field", "became"];
 
-/** A place for config files; `take` gets the scenario that they describe, `current` gives the one in the form. */
-export function configFiles(current, take) {
+/** A place for config files; `take` gets the scenario that they describe, `current` gives the one in the form, `lack` hears of files that need more. */
+export function configFiles(current, take, lack) {
   const told = element("div", { id: "imported", role: "status" });
   let files = [];
-  const read = async (numGpus) => {
+  let isLacking = false;
+  let turn = 0;
+  let later;
+  const tellProblems = (sentences) => told.replaceChildren(element("ul", { class: "problem" }, sentences.map((text) => element("li", {}, text))));
+  const read = async (replaced = []) => {
+    const mine = ++turn;
+    const numGpus = input.valueAsNumber;
     try {
       const report = await sent("POST", "v1/imports", { files, ...(numGpus ? { num_gpus: numGpus } : {}), given: ["storage"] });
-      told.replaceChildren(...shown(report, read));
-      if (!report.needed.some((each) => each.is_required)) take(withKept(report.scenario, current()));
+      if (mine !== turn) return;
+      told.replaceChildren(...shown(report, replaced));
+      const required = report.needed.filter((each) => each.is_required);
+      if (required.some((each) => each.field === NUM_GPUS)) gpus.hidden = false;
+      isLacking = required.length > 0;
+      if (isLacking) lack();
+      else take(withKept(report.scenario, current()));
     } catch (error) {
-      const sentences = error instanceof Problems ? error.errors.map((each) => each.sentence) : [error.message];
-      told.replaceChildren(element("ul", { class: "problem" }, sentences.map((text) => element("li", {}, text))));
+      isLacking = false;
+      if (mine === turn) tellProblems(error instanceof Problems ? error.errors.map((each) => each.sentence) : [error.message]);
     }
   };
+  const soon = () => {
+    clearTimeout(later);
+    later = setTimeout(read, MILLISECONDS_BETWEEN_KEYS);
+  };
+  const input = element("input", { id: "imported-gpus", type: "number", min: "1", oninput: soon });
+  const gpus = element("p", { hidden: true }, element("label", { for: "imported-gpus" }, "GPUs of this training"), " ", input);
+  /** Take files beside those that lack something, else in the place of those before. */
   const add = async (chosen) => {
-    files = await Promise.all([...chosen].map(async (file) => ({ name: file.name, content: await file.text() })));
-    if (files.length) await read();
+    const added = await Promise.all([...chosen].map(async (file) => ({ name: file.name, content: await file.text() })));
+    const binary = added.filter(({ content }) => content.includes("\0"));
+    if (binary.length) return tellProblems(binary.map(({ name }) => `${name} is no text: ${REMEDY}`));
+    if (!added.length) return undefined;
+    const former = files.filter(({ name }) => !added.some((each) => each.name === name));
+    files = isLacking ? [...former, ...added] : added;
+    if (!isLacking) forgetGpus();
+    return read(isLacking ? [] : former.map(({ name }) => name));
+  };
+  const forgetGpus = () => {
+    gpus.hidden = true;
+    input.value = "";
   };
   const drop = fileDrop(
     { id: "config-files", words: "Drop your training's config files or its launch script here, or ", choose: "choose them", multiple: true },
     add,
   );
-  return { place: element("div", {}, drop, told), add };
+  return { place: element("div", {}, drop, told, gpus), add };
 }
 
 /** The scenario of files with what the form has and files never say. */
@@ -41,16 +72,16 @@ function withKept(scenario, current) {
   return KEPT.reduce((next, path) => (valueAt(next, path) === undefined && valueAt(current, path) !== undefined ? withValue(next, path, valueAt(current, path)) : next), scenario);
 }
 
-function shown(report, read) {
+function shown(report, replaced) {
   const rows = [...report.understood, ...report.defaults.map((each) => ({ ...each, setting: `${each.setting} (default)` }))];
   const body = rows.map((each) => element("tr", {}, heads(each.setting), cell(text(each.value)), cell(each.field ?? ""), cell(each.field ? text(each.became) : each.note)));
   const head = element("thead", {}, element("tr", {}, COLUMNS.map((name) => element("th", { scope: "col" }, name))));
+  const instead = replaced.length ? ` In the place of ${replaced.join(", ")}: files of one training are dropped together.` : "";
   const names = report.files.map((each) => `${each.name}: ${each.read_as}`).join(", ");
   const required = report.needed.filter((each) => each.is_required);
   return [
-    element("p", {}, `Read as ${names}.`),
+    element("p", {}, `Read as ${names}.${instead}`),
     notes("Still needed before there is an answer", required.map((each) => `${each.field}: ${each.why}`), "problem"),
-    required.some((each) => each.field === "cluster.num_gpus") ? gpusAsked(read) : "",
     notes("Not understood, and left out", report.not_understood.map((each) => `${each.setting} ${each.note}`), "problem"),
     notes("To be given here", report.needed.filter((each) => !each.is_required && each.field !== "storage.preset").map((each) => `${each.field}: ${each.why}`)),
     element("details", {}, element("summary", {}, `What became of ${rows.length} settings`), titled("", element("table", {}, head, element("tbody", {}, body)))),
@@ -59,11 +90,6 @@ function shown(report, read) {
 
 function notes(title, texts, kind) {
   return texts.length ? element("section", {}, element("h3", {}, title), element("ul", { class: kind }, texts.map((each) => element("li", {}, each)))) : "";
-}
-
-function gpusAsked(read) {
-  const input = element("input", { id: "imported-gpus", type: "number", min: "1", onchange: (event) => event.target.value && read(event.target.valueAsNumber) });
-  return element("p", {}, element("label", { for: "imported-gpus" }, "GPUs of this training"), " ", input);
 }
 
 function text(value) {

@@ -4,8 +4,8 @@
 /** The fields that the form begins with, by their paths; the others are behind them, by group. */
 export const FIRST = ["model", "cluster.num_gpus", "storage", "checkpoint.interval_seconds"];
 
-/** Groups of fields. `list` names a catalog to choose from; `instead` are fields that cannot stand beside it.
- * A field that `slides` has a slider, which leaves those of `insteadWhenSlid` open. */
+/** Groups of fields. `list` names a catalog to choose from; `instead` are fields that cannot stand beside it,
+ * or that it decides. A field that `slides` has a slider. */
 export const GROUPS = [
   {
     title: "Model",
@@ -20,7 +20,7 @@ export const GROUPS = [
     title: "Cluster and layout",
     fields: [
       { path: "cluster.node", label: "Node", list: "v1/nodes" },
-      { path: "cluster.num_gpus", label: "GPUs", slides: true, insteadWhenSlid: ["parallelism.data"] },
+      { path: "cluster.num_gpus", label: "GPUs", slides: true, instead: ["parallelism.data"] },
       { path: "parallelism.tensor", label: "Tensor parallel" },
       { path: "parallelism.pipeline", label: "Pipeline stages" },
       { path: "parallelism.context", label: "Context parallel" },
@@ -148,7 +148,12 @@ function labelledWord(word) {
 /** What was seen of one model, and is wrong of another. */
 const OF_ONE_MODEL = ["checkpoint.observed_bytes"];
 /** The degrees that a model is cut by. Where the GPUs are counted, those of another model are found. */
-const DEGREES = ["tensor", "pipeline", "context", "expert", "data"].map((name) => `parallelism.${name}`);
+export const DEGREES = ["tensor", "pipeline", "context", "expert", "data"].map((name) => `parallelism.${name}`);
+
+/** Whether the run is still cut as that of an example, whose degrees nobody typed. */
+export function isCutAs(example, scenario) {
+  return DEGREES.every((path) => path === "parallelism.data" || valueAt(scenario, path) === valueAt(example, path));
+}
 
 /** The paths of a scenario that another model leaves open. */
 export function ofFormerModel(scenario) {

@@ -3,7 +3,7 @@
 import { block, offerSearch, showGiven } from "./blocks.js";
 import { configFiles } from "./config-files.js";
 import { byId, element } from "./dom.js";
-import { FIRST, GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
+import { DEGREES, FIRST, GROUPS, defaultAt, hasField, isCutAs, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
 import { row, showAssumed } from "./row.js";
@@ -24,11 +24,11 @@ let replaced = {};
 /** What the latest answer uses in the fields that are open. */
 let assumptions = [];
 
-/** Build the form from the schema of scenarios; `onChange` gets every new scenario. */
-export function build(scenarios, onChange) {
+/** Build the form from the schema of scenarios; `onChange` gets every new scenario, `onLack` hears of files that make none yet. */
+export function build(scenarios, onChange, onLack) {
   schema = scenarios;
   changed = onChange;
-  const imports = configFiles(() => scenario, takeWhole);
+  const imports = configFiles(() => scenario, takeWhole, onLack);
   const [model, ...others] = FIRST.map((path) => rowOf(FIELDS.find((field) => field.path === path)));
   byId("first").replaceChildren(element("legend", {}, "Your run"), model, imports.place, ...others, element("p", { id: "cleared", role: "status" }));
   const further = ({ path }) => !FIRST.includes(path);
@@ -43,7 +43,7 @@ export function build(scenarios, onChange) {
 }
 
 function rowOf(field) {
-  return row(field, schema, (value) => put(field, value), (value) => slide(field, value));
+  return row(field, schema, (value) => put(asTyped(field, value), value), (value) => put(field, value));
 }
 
 /** Show a scenario in the form; what is being typed stays as it is. */
@@ -136,8 +136,10 @@ function undo(path) {
   byId(path).focus();
 }
 
-function slide(field, value) {
-  put({ ...field, instead: [...(field.instead ?? []), ...(field.insteadWhenSlid ?? [])] }, value);
+/** A field with what a value typed into it takes the place of: of GPUs each degree that nobody typed. */
+function asTyped(field, value) {
+  const isCount = field.path === "cluster.num_gpus" && value !== undefined;
+  return isCount && isCutAs(schema.examples[0], scenario) ? { ...field, instead: DEGREES } : field;
 }
 
 /** Put a value, as typed, into the field at a path. */

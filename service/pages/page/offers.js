@@ -31,6 +31,7 @@ const TIER = {
 const UNIT = { per: "for each", every: "every" };
 const NEW_PRICE = { per: "offer", every: "once" };
 const NUM_EMPTY = 3;
+const UNNAMED = /^Offer \d+$/;
 const MAX_NAME_CHARACTERS = 60;
 const MAX_TIMES = 3;
 const GROWTHS = { gpus: "of the GPUs", model: "of the model", "gpus yearly": "of the GPUs, each year", "model yearly": "of the model, each year" };
@@ -79,7 +80,7 @@ function priced(prices) {
 function table() {
   const head = purchase.offers.map((_, index) => element("th", { scope: "col" }, cell({ path: `offers.${index}.name`, label: "Name" }, index)));
   const body = [...RATES, ...others()].map((field) => line(field.label, field, (index) => `offers.${index}.${field.path}`));
-  const prices = (purchase.offers[0]?.prices ?? []).map((_, each) => line(unit(each), { label: `Price ${each + 1}` }, (index) => `offers.${index}.prices.${each}.amount`));
+  const prices = (purchase.offers[0]?.prices ?? []).map((_, each) => line(unit(each), { label: `Price ${each + 1}`, isPrice: true }, (index) => `offers.${index}.prices.${each}.amount`));
   const last = purchase.offers.map(({ name }, index) =>
     element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => rebuilt(without(purchase.offers, index)), `Remove ${name}`)),
   );
@@ -125,6 +126,7 @@ function cell(field, index) {
   const about = {
     id: field.path,
     "data-field": true,
+    "data-price": field.isPrice,
     "aria-label": `${field.label}, ${purchase.offers[index].name || `offer ${index + 1}`}`,
     "aria-describedby": `${field.path}-problem`,
     oninput: ({ target }) => put(field.path, typedValue(field.path, target.value)),
@@ -149,7 +151,7 @@ function unit(each) {
 /** Number the amounts as the question does, which leaves out those that are not given. */
 function number() {
   purchase.offers.forEach(({ prices }, index) => {
-    const cells = [...byId("offers").querySelectorAll(`td:nth-child(${index + 2}) [data-field][aria-label^="Price "]`)];
+    const cells = [...byId("offers").querySelectorAll(`td:nth-child(${index + 2}) [data-price]`)];
     const given = cells.filter((_, each) => "amount" in prices[each]);
     const order = [...given, ...cells.filter((each) => !given.includes(each))];
     const problems = order.map((input) => input.nextElementSibling);
@@ -219,9 +221,15 @@ async function read(given) {
   if (!found) return;
   const isExample = JSON.stringify(purchase.offers) === JSON.stringify(aligned(schema.examples[0]).offers);
   const names = found.offers.map(({ name }) => name);
-  const kept = isExample ? [] : purchase.offers.filter(({ name }) => !names.includes(name));
+  const kept = isExample ? [] : complete(purchase.offers).filter((offer) => !names.includes(offer.name) && !isUntouched(offer));
+  numTiers = 0;
   say(`${names.length === 1 ? "1 offer is" : `${names.length} offers are`} read: ${names.join(", ")}.`);
   rebuilt([...kept, ...found.offers]);
+}
+
+/** Whether an offer, without prices that have no amount, is still as an empty table has it. */
+function isUntouched({ name, ...figures }) {
+  return UNNAMED.test(name) && leaves(figures, "").length === 0;
 }
 
 async function write(kind) {

@@ -74,7 +74,9 @@ export function explain(error) {
 /** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */
 function named({ field, sentence }, input) {
   const name = input.getAttribute("aria-label");
-  return name && sentence.startsWith(`${field} `) ? `${name}: ${sentence.slice(field.length + 1)}` : sentence;
+  const path = `${field.replace(/^offers\.\d+\./, "")} `;
+  const at = sentence.indexOf(path);
+  return name && at >= 0 ? `${name}: ${sentence.slice(at + path.length)}` : sentence;
 }
 
 /** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */

@@ -308,6 +308,7 @@ class RefusedOffer(StrictModel):
 
     name: str = Field(description="Offer as the request names it, or where it stands there.")
     problems: list[str] = Field(description="What is wrong with it, a sentence each; fields by their paths within it.")
+    fields: list[str] = Field(description="Path in the request of the field of each problem.")
     is_judged: bool = Field(description="Whether only its prices are wrong: it is then judged without them.")
 
 
@@ -346,8 +347,11 @@ def split_refused(document: object, error: ValidationError) -> Split | None:
 
 def _explain_refusal(offer: object, place: int, errors: list[ErrorDetails]) -> RefusedOffer:
     name = offer.get("name") if isinstance(offer, Mapping) else None
+    path = f"{_OFFERS}.{place}"
+    problems = explain_details(errors, Offer, skip=2).problems
     return RefusedOffer(
-        name=name if isinstance(name, str) and name else f"{_OFFERS}.{place}",
-        problems=[problem.sentence for problem in explain_details(errors, Offer, skip=2).problems],
+        name=name if isinstance(name, str) and name else path,
+        problems=[problem.sentence for problem in problems],
+        fields=[f"{path}.{problem.field}" if problem.field else path for problem in problems],
         is_judged=all(_PRICES in details["loc"][2:3] for details in errors),
     )

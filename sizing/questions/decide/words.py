@@ -71,6 +71,11 @@ def decision_summary(report: DecisionReport) -> Summary:
             *(grid for grid in _list_details(report) if grid.rows),
         ),
         remarks=tuple(_write_remarks(report)),
+        problems=tuple(
+            (field, f"{offer.name}: {problem}")
+            for offer in report.refused_offers
+            for field, problem in zip(offer.fields, offer.problems, strict=True)
+        ),
         warnings=tuple(dict.fromkeys((*report.warnings, *odds_warnings, *settings_warnings))),
     )
 

@@ -603,6 +603,7 @@ def test_weights_alone_beside_deepspeed_are_no_files_of_deepspeed() -> None:
         ("train.py", "#!/usr/bin/env python\nimport torch\n", "is a Python program, which is not read"),
         ("recipe.py", "import nemo\n\ndef recipe():\n    return 1\n", "is a Python program, which is not read"),
         ("mpt.yaml", "max_duration: 9ba\nalgorithms:\n  low_precision_layernorm: {}\n", "is of Composer"),
+        ("train.yaml", " \n", "train.yaml is empty: give the file as the training reads or writes it"),
         ("own.yaml", "train_loader: {name: x}\nshuffle: true\n", "has the settings of no training that is known"),
         ("compose.yaml", "version: '3'\nservices: {a: {image: x}}\n", "has the settings of no training that is known"),
     ],
