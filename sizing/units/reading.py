@@ -48,6 +48,9 @@ _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]
 """What a number with commas must be: left out, a comma of decimals would make it ten times or more too large."""
 _LEAST_IN_BYTES = 10**6
 """A rate without a unit from here on is taken for bytes per second, as CSV and JSON have it: 1 EB/s is beyond any."""
+_LEAST_SIZE_IN_BYTES = 10**4
+"""A size without a unit from here on is taken for bytes, as JSON and `ckpt-size inspect` have it: no checkpoint is
+smaller, and GB are meant."""
 _MAX_CHARACTERS = 64
 """Max length of a number with its unit: an endless text would take long to match."""
 
@@ -58,7 +61,8 @@ def parse_bytes(value: Any) -> Any:
     >>> parse_bytes("13.8 TB"), parse_bytes("2 TiB"), parse_bytes("4GiB"), parse_bytes(512)
     (13800000000000, 2199023255552, 4294967296, 512)
 
-    Raises PydanticCustomError for text that is not a number of bytes, or has no unit where it is not zero.
+    Raises PydanticCustomError for text that is not a number of bytes, or so few of them without a unit that they may
+    be meant as GB.
     """
     if isinstance(value, bool):
         raise broken_rule("must be a number of bytes", "give bytes as a number or as text: 13.8 TB")
@@ -69,7 +73,7 @@ def parse_bytes(value: Any) -> Any:
     number, unit = _number_and_unit(value, "a size", "13.8 TB or 2 TiB")
     if _bits_per_unit(unit) is not None:
         raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
-    if number and not unit:
+    if 0 < number < _LEAST_SIZE_IN_BYTES and not unit:
         amount = value.strip()
         raise broken_rule("is a size without a unit", f"write the unit too, for example {amount} GB or {amount} B")
     factor = _bytes_per_unit(unit or "B")

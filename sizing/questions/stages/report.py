@@ -15,8 +15,8 @@ class StageOnKind(StrictModel):
     first_layer: int = Field(description="Number in the model of its first layer, from 0.")
     num_layers: int = Field(description="Layers that the stage runs, multi-token-prediction modules aside.")
     seconds: float = Field(
-        description="Seconds that a microbatch takes on it, forward and backward, with what it waits for: also two "
-        "sends, one forward and one back, of which first and last stage make one in step_seconds."
+        description="Seconds that a microbatch takes on it, forward and backward, with what it waits for. Two "
+        "sends are in it, one forward and one back; of these, first and last stage make one in step_seconds."
     )
     busy_fraction: float = Field(description="Fraction of the time of the slowest stage that this one is at work.")
     gpu_bytes: int = Field(description="Bytes that its fullest GPU needs.")
@@ -29,8 +29,9 @@ class Pipeline(StrictModel):
     stages: list[StageOnKind] = Field(description="What runs where, from the first layers of the model to the last.")
     slowest_stage_seconds: float = Field(description="Seconds that a microbatch takes on the slowest stage.")
     step_seconds: float = Field(
-        description="Seconds from one step of the optimizer to the next: the passes of all microbatches, simulated in "
-        "the order of the schedule, the longest exchange of replicas and the longest update of the optimizer."
+        description="Seconds from one step of the optimizer to the next. They are the passes of all microbatches, "
+        "simulated in the order of the schedule, the longest exchange of replicas and the longest update of the "
+        "optimizer."
     )
     tokens_per_second: float = Field(description="Tokens that all GPUs together train on per second.")
     fits: bool = Field(description="Whether each stage fits the GPUs of its kind, the headroom left free.")

@@ -141,7 +141,7 @@ VALUES = {
     "--layers-per-stage": ", ".join("1" * 16),
 }
 """Where 1 is no value that the flag takes."""
-ONE_OF = {"_bytes_per_second": "1 B/s", "_seconds": "1s"}
+ONE_OF = {"_bytes_per_second": "1 B/s", "_seconds": "1s", "_bytes": "1 B"}
 """One with its unit, where a flag refuses a bare number."""
 
 
