@@ -175,9 +175,7 @@ def _loss(report: SizingReport) -> Iterator[Row]:
         meaning += f"; restore left out: give {READ_RATE}" if interval.leaves_out_restore else ""
         meaning += "; relaunch and restore left out" if interval.leaves_out_restart else ""
         row = roughly(report, LeadingRow("Lost time", lost, meaning), LOST)
-        yield (
-            row if row.figure != lost else row._replace(figure=f"{interval.at_least}{lost}")
-        )  # a range has its own ends
+        yield row._replace(figure=f"{interval.at_least}{row.figure}")
     elif report.overhead.fraction is not None:
         stalled = share_of_interval_text(report.overhead.fraction)
         meaning = f"stalled by saves {every}; for failures give {MTBF}"
