@@ -136,10 +136,11 @@ function undo(path) {
   byId(path).focus();
 }
 
-/** A field with what a value typed into it takes the place of: of GPUs each degree that nobody typed. */
+/** A field with what a value typed into it takes the place of: of another number of GPUs each degree that nobody typed. */
 function asTyped(field, value) {
   const isCount = field.path === "cluster.num_gpus" && value !== undefined;
-  return isCount && isCutAs(schema.examples[0], scenario) ? { ...field, instead: DEGREES } : field;
+  const isAnother = isCount && String(value) !== String(valueAt(scenario, field.path));
+  return isAnother && isCutAs(schema.examples[0], scenario) ? { ...field, instead: DEGREES } : field;
 }
 
 /** Put a value, as typed, into the field at a path. */
