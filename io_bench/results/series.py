@@ -20,7 +20,7 @@ from io_bench.measure.stopwatch import OperationSample
 from io_bench.ranks.process_group import Writers
 from io_bench.target.request_log import Requests, SlowRequest, align, quantile_seconds, widen
 from sizing.storage.measurement import Operation, median_bytes_per_second
-from sizing.storage.run_events import LateRepetition, RatesOverTime, RequestLatency, RequestPlace
+from sizing.storage.run_events import LATE_RATIO, LateRepetition, RatesOverTime, RequestLatency, RequestPlace
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,6 @@ class Series:
         return steadiness_of([self.samples.warm_up, *self.samples.kept], self.operation)
 
 
-LATE_RATIO = 1.5
-"""A repetition is late from this ratio to the median. A choice: storage that others use too varies by less, and a hang
-of seconds in a write of ten is beyond it."""
 MAX_RATES = 1 << 14
 """Max rates in one measurement: about 160 kB as text. With many ranks the bins are wider."""
 _MIN_RATES = 2

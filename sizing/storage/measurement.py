@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from sizing.errors import broken_rule
 from sizing.storage.run_events import (
     CHANGE_RATIO,
+    LATE_RATIO,
     Corruption,
     LateRepetition,
     MeasuredList,
@@ -224,8 +225,8 @@ class Measurement(MeasuredModel):
     )
     late_repetitions: MeasuredList[LateRepetition] | None = Field(
         None,
-        description="Repetitions that took over 1.5 times the median, each with the rank, file and phase that it "
-        "waited for. Null when not looked for.",
+        description=f"Repetitions that took over {LATE_RATIO:g} times the median, each with the rank, file and phase "
+        "that it waited for. Null when not looked for.",
     )
     rate_changes: MeasuredList[RateChange] | None = Field(
         None,
@@ -431,9 +432,9 @@ class BenchmarkResult(MeasuredModel):
         worst, found = max(late, key=lambda pair: pair[0].ratio)
         return [
             *others,
-            f"{len(late)} repetitions took over 1.5 times the median of their measurement: at worst repetition "
-            f"{worst.repetition} of the {found.operation}, {worst.ratio:.1f} times. It waited for {worst.title}. "
-            "Bandwidths are medians and do not show them.",
+            f"{len(late)} repetitions took over {LATE_RATIO:g} times the median of their measurement: at worst "
+            f"repetition {worst.repetition} of the {found.operation}, {worst.ratio:.1f} times. It waited for "
+            f"{worst.title}. Bandwidths are medians and do not show them.",
         ]
 
 

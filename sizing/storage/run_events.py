@@ -66,6 +66,11 @@ class RequestLatency(_Block):
     )
 
 
+LATE_RATIO = 1.5
+"""A repetition is late from this ratio to the median. A choice: storage that others use too varies by less, and a hang
+of seconds in a write of ten is beyond it."""
+
+
 class LateRepetition(_Block):
     """A repetition that took much longer than the others, and the rank and the request that it waited for."""
 
