@@ -212,7 +212,7 @@ def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_
         (["--scale", "0.5"], "--scale needs --scenario"),
         (["--scenario", "none.json"], "must not be combined with --scenario"),
         (["--resume"], "--resume needs the journal of an unfinished scan"),
-        (["--block-size", "3"], "--block-size must be from 64.00 KiB to 1.000 GiB"),
+        (["--block-size", "3B"], "--block-size must be from 64.00 KiB to 1.000 GiB"),
     ],
 )
 def test_a_wrong_flag_is_explained_and_leaves_nothing(

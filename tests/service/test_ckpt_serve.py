@@ -214,7 +214,7 @@ def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> 
 
 
 def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:
-    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--max-body-bytes", "10")
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--max-body-bytes", "10B")
     with serving(tmp_path / "log", *arguments) as (_, address):
         refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}}, timeout=SECONDS_UNTIL_STUCK)
     assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
