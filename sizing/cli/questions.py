@@ -184,10 +184,10 @@ class _OutputFile:
     ) -> None:
         """Ask, and show the answer; `names` are the entries of the catalog that are wanted alone."""
         question = self.question
+        if question.ask_of_entries is not None and names is not None:
+            request = question.ask_of_entries(request, names)
         with _progress(question) as progress:
             answer = question.answer_request(request, progress, self.computer)
-        if question.keep_entries is not None and names is not None:
-            answer = question.present(request, question.keep_entries(answer.report, names))
         report = answer.report
         if self.chart is not None:
             write_chart(question.chart(report) if question.chart else answer.document().charts[0], self.chart)

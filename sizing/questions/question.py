@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -200,8 +200,8 @@ class Question(Generic[RequestT, ReportT]):
     """What the command line says beside the bar of progress; empty for what takes no time."""
     is_wide: bool = False
     """Whether tables have a column for each figure."""
-    keep_entries: Callable[[ReportT, Iterable[str]], ReportT] | None = None
-    """Reduces the report to some entries of the catalog."""
+    ask_of_entries: Callable[[RequestT, Collection[str]], RequestT] | None = None
+    """Asks the request about some entries of the catalog alone."""
     refusals: Callable[[ReportT], Iterable[str]] | None = None
     """Sentences about parts of the request that break rules; the command line exits with 2 for them."""
 

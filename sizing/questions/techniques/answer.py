@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, unknown_name
 from sizing.field_paths import value_at
 from sizing.questions.techniques.registry import SCENARIO_TECHNIQUES, Balance, PlanFigures
 from sizing.questions.techniques.report import FigureChange, TechniqueEffect, TechniquesReport
@@ -43,7 +43,7 @@ FIGURES = (
 def answer_techniques(request: TechniquesRequest) -> TechniquesReport:
     """Answer a TechniquesRequest: of each technique the difference of two answers.
 
-    Raises InvalidInput where the scenario itself has no answer.
+    Raises InvalidInput where the scenario itself has no answer, and for a name that no technique has.
 
     >>> from sizing.questions.registry import TECHNIQUES
     >>> from sizing.questions.techniques.request import REFERENCE_TECHNIQUES
@@ -52,11 +52,20 @@ def answer_techniques(request: TechniquesRequest) -> TechniquesReport:
     ('8-bit Adam', {'training.optimizer': 'adam-8bit'})
     """
     before = answer(request.scenario)
-    rows = (row for row in techniques() if not request.kinds or row.kind in request.kinds)
+    rows = {row.name: row for row in techniques()}
+    for number, name in enumerate(request.names):
+        if name not in rows:
+            raise unknown_name(f"names.{number}", name, known=rows, otherwise="GET /v1/techniques lists them")
+    named = [row for name, row in rows.items() if name in (request.names or rows)]
+    wanted = [row for row in named if not request.kinds or row.kind in request.kinds]
     return TechniquesReport(
         model=before.model.name,
         num_gpus=before.layout.num_gpus,
-        techniques=[_try_technique(row, request.scenario, before) for row in rows],
+        techniques=[
+            _try_technique(row, request.scenario, before)
+            for row in wanted
+            if row.kind in (request.kinds or (row.kind,))
+        ],
     )
 
 

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from sizing.questions.question import Question, RestRoute, ScenarioFlags
 from sizing.questions.techniques.answer import answer_techniques
 from sizing.questions.techniques.report import TechniquesReport
 from sizing.questions.techniques.request import REFERENCE_TECHNIQUES, TechniquesRequest
 from sizing.questions.techniques.words import techniques_summary
-
-
-def _keep_entries(report: TechniquesReport, names: Iterable[str]) -> TechniquesReport:
-    """Keep the techniques of these names alone."""
-    wanted = set(names)
-    return report.model_copy(update={"techniques": [each for each in report.techniques if each.name in wanted]})
-
 
 QUESTION = Question[TechniquesRequest, TechniquesReport](
     title="Training techniques",
@@ -34,7 +25,7 @@ QUESTION = Question[TechniquesRequest, TechniquesReport](
     summary=techniques_summary,
     terminal_summary=lambda report, style: techniques_summary(report, spelling=style.spelling),
     command_line=ScenarioFlags(layout="found", catalog="techniques"),
-    keep_entries=_keep_entries,
+    ask_of_entries=lambda request, names: request.model_copy(update={"names": tuple(names)}),
     needs_answer=lambda request: request.scenario,
     draggable=lambda request: request.scenario,
 )

@@ -38,3 +38,6 @@ class TechniquesRequest(InputModel):
     kinds: tuple[Kind, ...] = Field(
         (), max_length=20, description="Kinds of techniques to try. Default: all of the catalog."
     )
+    names: tuple[str, ...] = Field(
+        (), max_length=100, description="Names of techniques to try, of these kinds. Default: all of them."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -95,13 +96,13 @@ class _LeastTime:
     f_s + ... + f_{s'-1} + C(s', t, m - x_{s'}) + C(s, s' - 1, m), which keeps the input of s' and comes back to s.
     """
 
-    def __init__(self, chain: LayerChain, budget_bytes: float, *, num_slots: int, max_segment: int) -> None:
+    def __init__(self, chain: LayerChain, max_bytes: float, *, num_slots: int, max_segment: int) -> None:
         self._n, self._max_segment = chain.num_layers, max_segment
-        slot_bytes = budget_bytes / num_slots
+        self._slot_bytes = max_bytes / num_slots
 
         def slots(num_bytes: float) -> int:
             """Return the bytes in slots, rounded up unless the excess is mere rounding error."""
-            return math.ceil(num_bytes / slot_bytes - 1e-9)
+            return math.ceil(num_bytes / self._slot_bytes - 1e-9)
 
         self._values = [slots(each) for each in chain.value_bytes]
         outputs = zip(chain.value_bytes[1:], chain.layers, strict=True)
@@ -109,22 +110,20 @@ class _LeastTime:
         self._forward = [layer.forward_time for layer in chain.layers]
         self._backward = [layer.backward_time for layer in chain.layers]
         self._room = np.arange(num_slots + 1)
-        self._first = num_slots - self._values[0]
         self._times: dict[tuple[int, int], Times] = {}
         self._choices: dict[tuple[int, int], NDArray[np.int64]] = {}
-
-    def find_steps(self) -> list[ChainStep] | None:
-        """Return the steps of least time; None where nothing fits."""
-        if self._first < 0:
-            return None
         for length in range(self._n):
             for first in range(self._n - length):
                 last = first + length
                 if length < self._max_segment or last == self._n - 1:
                     self._solve(first, last)
-        if math.isinf(self._times[0, self._n - 1][self._first]):
+
+    def find_steps(self, budget_bytes: float) -> list[ChainStep] | None:
+        """Return the steps of least time within a budget; None where nothing fits."""
+        room = math.floor(budget_bytes / self._slot_bytes + 1e-9) - self._values[0]
+        if room < 0 or math.isinf(self._times[0, self._n - 1][room]):
             return None
-        return list(self._walk(0, self._n - 1, self._first))
+        return list(self._walk(0, self._n - 1, room))
 
     def _solve(self, s: int, t: int) -> None:
         """Find the least time and the next kept input of layers s..t for every room; 0: all of s is kept."""
@@ -179,33 +178,57 @@ def rotor(
     >>> rotor(LayerChain.of_equal(4, ChainLayer(1, 2, 1, 3)), 12, num_slots=12).extra_time
     2.0
     """
-    if not budget_bytes > 0:
-        raise InvalidInput.of(
-            "budget_bytes", "must be above 0", value=budget_bytes, remedy="give the memory that activations may take"
-        )
-    n = chain.num_layers
-    if n > MAX_LAYERS:
-        raise InvalidInput.of(
-            "chain", f"must have at most {MAX_LAYERS} layers", value=n, remedy="take several layers as one"
-        )
-    everything = carry_out(chain, keep_all(range(n)))
-    if everything.peak_bytes <= budget_bytes:
-        return everything
-    segment = n if max_segment is None else max_segment
-    least = smallest(chain, max_segment=segment)
-    if least.peak_bytes > budget_bytes:
-        raise InvalidInput.of(
-            "budget_bytes",
-            f"must be at least {decimal_bytes_text(round(least.peak_bytes))}, the least that any plan of it needs",
-            value=budget_bytes,
-            remedy="give more memory or cut the batch",
-        )
-    if num_slots is None:
-        work_per_slot = n**2 * min(n, 3 * segment) / 6
-        most = int(min(max(MAX_WORK / work_per_slot, MIN_SLOTS), MAX_SLOTS))
-        num_slots = _choose_slots(chain, budget_bytes, most=most)
-    steps = _LeastTime(chain, budget_bytes, num_slots=num_slots, max_segment=segment).find_steps()
-    return least if steps is None else carry_out(chain, steps)
+    return Rotor(chain, budget_bytes, num_slots=num_slots, max_segment=max_segment).plan(budget_bytes)
+
+
+class Rotor:
+    """Plans of `rotor` within any budget up to the largest, 1/num_slots of which all sizes are rounded up to.
+
+    What the program finds for one budget it finds for each that is less, so that it goes through the layers once.
+    Raises InvalidInput as `rotor` does.
+    """
+
+    def __init__(
+        self, chain: LayerChain, max_bytes: float, *, num_slots: int | None = None, max_segment: int | None = None
+    ) -> None:
+        if not max_bytes > 0:
+            raise InvalidInput.of(
+                "budget_bytes", "must be above 0", value=max_bytes, remedy="give the memory that activations may take"
+            )
+        if chain.num_layers > MAX_LAYERS:
+            rule, remedy = f"must have at most {MAX_LAYERS} layers", "take several layers as one"
+            raise InvalidInput.of("chain", rule, value=chain.num_layers, remedy=remedy)
+        self._chain, self._max_bytes, self._num_slots = chain, max_bytes, num_slots
+        self._segment = chain.num_layers if max_segment is None else max_segment
+        self._everything = carry_out(chain, keep_all(range(chain.num_layers)))
+
+    def plan(self, budget_bytes: float) -> RecomputationPlan:
+        """Find the plan of least time within a budget. Raises InvalidInput below the least that is possible."""
+        if self._everything.peak_bytes <= budget_bytes:
+            return self._everything
+        if self._least.peak_bytes > budget_bytes:
+            least = decimal_bytes_text(round(self._least.peak_bytes))
+            raise InvalidInput.of(
+                "budget_bytes",
+                f"must be at least {least}, the least that any plan of it needs",
+                value=budget_bytes,
+                remedy="give more memory or cut the batch",
+            )
+        steps = self._program.find_steps(budget_bytes)
+        return self._least if steps is None else carry_out(self._chain, steps)
+
+    @functools.cached_property
+    def _least(self) -> RecomputationPlan:
+        return smallest(self._chain, max_segment=self._segment)
+
+    @functools.cached_property
+    def _program(self) -> _LeastTime:
+        n, num_slots = self._chain.num_layers, self._num_slots
+        if num_slots is None:
+            work_per_slot = n**2 * min(n, 3 * self._segment) / 6
+            most = int(min(max(MAX_WORK / work_per_slot, MIN_SLOTS), MAX_SLOTS))
+            num_slots = _choose_slots(self._chain, self._max_bytes, most=most)
+        return _LeastTime(self._chain, self._max_bytes, num_slots=num_slots, max_segment=self._segment)
 
 
 def _choose_slots(chain: LayerChain, budget_bytes: float, *, most: int) -> int:

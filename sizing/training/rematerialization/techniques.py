@@ -13,7 +13,7 @@ from sizing.training.rematerialization.chain import (
     keep_all,
     sqrt_plan,
 )
-from sizing.training.rematerialization.dynamic_programs import MAX_LAYERS, revolve, rotor, smallest
+from sizing.training.rematerialization.dynamic_programs import MAX_LAYERS, Rotor, revolve, smallest
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,10 @@ def _rotor(chain: LayerChain, room: Room) -> RecomputationPlan:
     if chain.num_layers > MAX_LAYERS:
         return best
     low, high = smallest(chain).peak_bytes, room.num_bytes - room.in_layer
+    program = Rotor(chain, high)
     for number in range(_BISECTIONS):
         budget = high if room.in_flight == 1 and not number else (low + high) / 2
-        plan = rotor(chain, budget)
+        plan = program.plan(budget)
         fits = room.fits(chain, plan)
         low, high = (budget, high) if fits else (low, budget)
         if fits and plan.time < best.time:

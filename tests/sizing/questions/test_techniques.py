@@ -195,3 +195,10 @@ def test_unlike_nodes_are_balanced_by_what_stages_says() -> None:
     assert best in [each.after for each in hetpipe.effects]
     alike = TECHNIQUES.answer({"scenario": asked | {"cluster": {}}, "kinds": ["heterogeneous-pipeline"]})
     assert all("give them as cluster.nodes" in (each.reason or "") for each in alike.techniques)
+
+
+def test_techniques_are_asked_by_name_in_the_order_of_the_catalog() -> None:
+    found = TECHNIQUES.answer({"scenario": DEEPSPEED, "names": ["4-bit Adam", "8-bit Adam"]})
+    assert [each.name for each in found.techniques] == ["8-bit Adam", "4-bit Adam"]
+    with pytest.raises(InvalidInput, match=r"names\.1 must be a name of the catalog, got '9-bit Adam': the nearest"):
+        TECHNIQUES.answer({"scenario": DEEPSPEED, "names": ["8-bit Adam", "9-bit Adam"]})

@@ -18,7 +18,7 @@ from sizing.training.rematerialization.chain import (
     keep_all,
     sqrt_plan,
 )
-from sizing.training.rematerialization.dynamic_programs import num_advances, revolve, rotor, smallest
+from sizing.training.rematerialization.dynamic_programs import Rotor, num_advances, revolve, rotor, smallest
 from tests.examples import examples
 from tests.sizing.training.chain_oracle import least_time
 
@@ -187,3 +187,13 @@ def test_plans_that_cannot_be_are_refused() -> None:
         carry_out(chain, [ChainStep(0, "all"), ChainStep(1, "all")])
     with pytest.raises(InvalidInput, match="num_inputs must be at least 1"):
         revolve(chain, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_program_has_the_plans_of_all_smaller_budgets(seed: int) -> None:
+    """A budget that is whole slots of the largest has the plan that it has alone."""
+    chain = some_chain(seed)
+    most = all_kept_peak(chain)
+    program = Rotor(chain, most, num_slots=most)
+    for budget in range(int(smallest(chain).peak_bytes), most + 1):
+        assert program.plan(budget).time == rotor(chain, budget, num_slots=budget).time
