@@ -55,7 +55,7 @@ def answer_techniques(request: TechniquesRequest) -> TechniquesReport:
     rows = {row.name: row for row in techniques()}
     for number, name in enumerate(request.names):
         if name not in rows:
-            raise unknown_name(f"names.{number}", name, known=rows, otherwise="GET /v1/techniques lists them")
+            raise unknown_name(f"names.{number}", name, known=rows, otherwise="the catalog of techniques lists all")
     named = [row for name, row in rows.items() if name in (request.names or rows)]
     wanted = [row for row in named if not request.kinds or row.kind in request.kinds]
     return TechniquesReport(
