@@ -51,6 +51,8 @@ def entry_named(name: str, known: Mapping[str, _Entry], *, field: str, otherwise
 
 def _own_name(name: str, known: Mapping[str, CatalogEntry]) -> str | None:
     """Return the entry's own name for one of its names, in any spelling; None for none or several."""
+    if name in known:
+        return name
     own = {each: entry.name for entry in known.values() for each in entry.names}
     spelled = known_spelling(name, own)
     return None if spelled is None else own[spelled]
