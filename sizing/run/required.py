@@ -301,9 +301,7 @@ def _allowed_stalls(
     }
     limit = targets.max_stall_seconds
     if limit is not None:
-        max_other_seconds = max_save_stall_seconds(others)
-        is_kept = True if max_other_seconds is None else np.less_equal(max_other_seconds, limit)
-        allowed["max_stall_seconds"] = np.where(is_kept, limit, 0.0)
+        allowed["max_stall_seconds"] = np.maximum(0.0, limit - max_save_stall_seconds(others))
     return allowed
 
 

@@ -25,7 +25,9 @@ class Targets(InputModel):
         description=f"Max fraction of the time for which saves may stall training. Default: {_OVERHEAD_SOURCE}.",
     )
     max_stall_seconds: PositiveSeconds | None = Field(
-        None, description="Max seconds for which one save may stall training. Default: no target."
+        None,
+        description="Max seconds for which a save, and those to tiers at the same moment, may stall training. "
+        "Default: no target.",
     )
     recovery_seconds: PositiveSeconds | None = Field(
         None,

@@ -39,7 +39,10 @@ class TierRow(Figures):
         "Null without reliability, and for an object store behind the main storage."
     )
     stall_seconds: float = Field(description="Seconds for which training waits in each save to it.")
-    drain_seconds: float = Field(description="Seconds for which each save to it goes on in the background.")
+    drain_seconds: float = Field(
+        description="Seconds from the end of a save's stall until it counts, those until the copy in front is whole "
+        "among them."
+    )
     overhead_fraction: float = Field(
         description="Fraction of the time for which saves to it stall training: stall / effective interval."
     )

@@ -6,7 +6,6 @@ it is, and `tier_rows` makes the report's rows of it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
@@ -16,7 +15,17 @@ import numpy as np
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
 from sizing.provenance import Assumption
-from sizing.run.checkpoint import ARCHIVE, MAIN, NODE_KINDS, ROUNDING, Checkpoint, MainStorage, Tier, TierKind
+from sizing.run.checkpoint import (
+    ARCHIVE,
+    MAIN,
+    MEMORY_KINDS,
+    NODE_KINDS,
+    ROUNDING,
+    Checkpoint,
+    MainStorage,
+    Tier,
+    TierKind,
+)
 from sizing.run.failures import LOSS_DOMAINS, Reliability
 from sizing.run.levels import Level, effective_interval_seconds
 from sizing.run.restore import RestoreTimes, exchange_of
@@ -34,15 +43,16 @@ class TierLevel(Level):
     """A tier that the run saves to, as a level of saving; the main storage is one of them.
 
     Saves start every `given_interval_seconds` as the scenario says, and every `interval_seconds` in effect, where
-    drains or a tier in front hold them up. `read_seconds` are those of a restore, None where not known. Of the stall
-    `planning_seconds` are spent on plans, `staging_seconds` on waiting for room in host memory, and `export_seconds` on
-    exports, as the mean over saves.
+    drains or a tier in front hold them up. `read_seconds` are those of a restore, None where not known;
+    `drained_seconds` those in which a slower save reads its copy. Of the stall `planning_seconds` are spent on plans,
+    `staging_seconds` on waiting for room in host memory, and `export_seconds` on exports, as the mean over saves.
     """
 
     tier: Tier | MainStorage
     mode: Mode
     given_interval_seconds: Numbers
     read_seconds: Numbers | None
+    drained_seconds: Numbers = 0.0
     planning_seconds: Numbers = 0.0
     staging_seconds: Numbers = 0.0
     export_seconds: Numbers = 0.0
@@ -57,12 +67,17 @@ class TierLevel(Level):
         """Whether it is the main storage."""
         return self.kind == MAIN
 
+    @property
+    def whole_seconds(self) -> Numbers:
+        """Time of a save's drain until a slower one can read a copy: in memory the node's own is whole at once."""
+        return 0.0 if self.kind in MEMORY_KINDS else self.drain_seconds
+
     def behind(self, before: TierLevel | None) -> Self:
         """The tier with its interval in effect behind that of the tier in front, None for the first tier.
 
         Where the tier's own drain has lengthened its interval, it is a whole multiple of that in front again; behind a
         tier that is held up itself it is at least as long. In rows of arrays an interval is no number where it is not
-        longer than that in front.
+        longer than that in front. A save that drains from the copy in front counts once that is whole and read.
         """
         given = self.given_interval_seconds
         interval_seconds = effective_interval_seconds(
@@ -76,7 +91,10 @@ class TierLevel(Level):
             interval_seconds = np.where(
                 np.greater_equal(given, before.given_interval_seconds), interval_seconds, np.nan
             )
-        return replace(self, interval_seconds=interval_seconds)
+        drain_seconds = self.drain_seconds
+        if before is not None and self.mode == "async" and self.kind != ARCHIVE:
+            drain_seconds = before.whole_seconds + np.maximum(drain_seconds, before.drained_seconds)
+        return replace(self, interval_seconds=interval_seconds, drain_seconds=drain_seconds)
 
     @property
     def drained_from_front(self) -> Self:
@@ -164,6 +182,7 @@ def level_of_tier(
             stall, drain = copying + waiting, moved.seconds - waiting
     plan = workload.own_restore if tier.kind in NODE_KINDS else workload.restores[checkpoint.restore]
     read = transfer(profile, plan.steps, direction="read")
+    drained = None if tier.kind in MEMORY_KINDS else transfer(profile, workload.own_restore.steps, direction="read")
     return TierLevel(
         tier=tier,
         mode=mode,
@@ -172,6 +191,7 @@ def level_of_tier(
         stall_seconds=stall,
         drain_seconds=drain,
         read_seconds=None if read is None else read.seconds + exchange_of(plan, workload),
+        drained_seconds=0.0 if drained is None else drained.seconds,
     )
 
 
@@ -219,14 +239,15 @@ def _tier_profile(tier: Tier, main: StorageProfile | None, workload: CheckpointW
     )
 
 
-def max_save_stall_seconds(levels: Sequence[Level]) -> Numbers | None:
-    """The max time for which one save stalls training; None where not known.
+def max_save_stall_seconds(levels: Sequence[Level]) -> Numbers:
+    """The max time for which saves stall training at one moment: sum of the stalls of all levels.
 
-    Source: definition.
+    Source: intervals are whole multiples of those in front, so at the slowest save all others are made too.
 
-    >>> max_save_stall_seconds([])
+    >>> max_save_stall_seconds([Level(600.0, 5.0, 0.0), Level(3600.0, 20.0, 0.0)])
+    25.0
     """
-    return functools.reduce(np.maximum, (level.stall_seconds for level in levels)) if levels else None
+    return sum((level.stall_seconds for level in levels), start=0.0)
 
 
 def up_to_main_storage(tiers: Sequence[TierLevel]) -> list[TierLevel]:

@@ -63,11 +63,13 @@ class Timing:
 
     @functools.cached_property
     def max_stall_seconds(self) -> Numbers | None:
-        """Max time for which one save stalls training, the export of one that is exported included."""
+        """Max time for which saves stall training at one moment, the export of one that is exported included."""
+        if not self.tiers:
+            return None
         longest, main = max_save_stall_seconds(self.tiers), self.main
-        if longest is None or main is None or self.exports is None or self.exports.stall_seconds is None:
+        if main is None or self.exports is None or self.exports.stall_seconds is None:
             return longest
-        return np.maximum(longest, main.stall_seconds - main.export_seconds + self.exports.stall_seconds)
+        return longest + np.maximum(0.0, self.exports.stall_seconds - main.export_seconds)
 
     @functools.cached_property
     def goodput_fraction(self) -> Numbers | None:

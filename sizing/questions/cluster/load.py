@@ -14,6 +14,7 @@ from sizing.run.export import export_steps
 from sizing.run.failure_process import FailureProcess, NodePool
 from sizing.run.levels import Level, overhead_of_levels_fraction
 from sizing.run.publication import publication_steps
+from sizing.run.tiers import TierLevel
 from sizing.run.workload import CheckpointWorkload
 from sizing.run.write import Write, with_copy_rate
 from sizing.sized_layout import size_layout
@@ -53,6 +54,15 @@ class TransferLoad:
             max(0.0, serial + more_lead_seconds),
             _find_own_rate(limits, alone=num_bytes / (seconds - serial)),
             weight,
+        )
+
+    def behind(self, tier: TierLevel) -> TransferLoad:
+        """Make the drain of a save that is read from the copy in that tier, once it is whole."""
+        read_rate = self.num_bytes / float(tier.drained_seconds) if tier.drained_seconds else math.inf
+        return replace(
+            self,
+            lead_seconds=self.lead_seconds + float(tier.whole_seconds),
+            max_bytes_per_second=min(self.max_bytes_per_second, read_rate),
         )
 
     def rate_alone(self, bytes_per_second: float) -> float:
@@ -290,10 +300,11 @@ def _compute_load(scenario: ClusterScenario, group: JobGroup, index: int) -> Job
     process, front = figures.process, figures.levels[:-1]
     snapshot = report.write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
     planning = report.write.stalled_by_planning_seconds if front and snapshot is not None else snapshot
+    write = _compute_write_load(report, report.write, scenario.sharing, snapshot_seconds=snapshot)
     load = JobLoad(
         group=group,
         report=report,
-        write=_compute_write_load(report, report.write, scenario.sharing, snapshot_seconds=snapshot),
+        write=write.behind(front[-1]) if front and snapshot is not None else write,
         restore=_compute_restore_load(report, scenario.sharing),
         snapshot_seconds=planning,
         mtbf_seconds=None,

@@ -71,6 +71,14 @@ def test_tiers_agree_with_their_formula() -> None:
     assert report.notes == []
 
 
+def test_a_tier_that_drains_nearly_all_the_time_agrees_with_its_formula() -> None:
+    """The main storage has no copy of a save before the tier in front has it whole."""
+    slow = {"profile": {"node_write_bytes_per_second": "15 MB/s", "node_read_bytes_per_second": "1 GB/s"}}
+    report = simulated(tiered(NVME | {"storage": slow}))
+    assert abs(report.difference_in_standard_errors) < 3.5
+    assert report.notes == []
+
+
 AWAY_FOR_LONG = {"failures_per_node_day": 0.0025, "repair_seconds": "25h", "step_seconds": 10}
 
 

@@ -26,6 +26,11 @@ def rows(found: SizingReport) -> dict[str, TierRow]:
     return {row.kind: row for row in found.tiers}
 
 
+def stall_of(found: SizingReport) -> float | None:
+    (check,) = [check for check in found.targets if check.target == "max_stall_seconds"]
+    return check.found
+
+
 def test_without_tiers_there_are_no_rows() -> None:
     assert report(ASYNC).tiers == []
 
@@ -38,8 +43,27 @@ def test_each_tier_has_a_row_with_its_times() -> None:
     assert peers.drain_seconds == pytest.approx(NODE_BYTES / 400e9, rel=1e-6)
     assert nvme.stall_seconds == storage.stall_seconds == archive.stall_seconds == 0
     assert nvme.drain_seconds == pytest.approx(NODE_BYTES / 26e9, rel=1e-6)
-    assert storage.drain_seconds == pytest.approx(BYTES / 100e9, rel=1e-6)
+    assert storage.drain_seconds == pytest.approx(nvme.drain_seconds + BYTES / 100e9, rel=1e-6)
     assert archive.drain_seconds == pytest.approx(BYTES / 10e9, rel=1e-6)
+
+
+def test_a_save_that_drains_from_a_slow_tier_waits_until_its_copy_is_read() -> None:
+    slow = {"profile": {"node_write_bytes_per_second": "1 GB/s", "node_read_bytes_per_second": "10 MB/s"}}
+    nvme, storage = report(tiered(NVME | {"storage": slow})).tiers
+    assert nvme.drain_seconds == pytest.approx(NODE_BYTES / 1e9, rel=1e-6)
+    reading = storage.drain_seconds - nvme.drain_seconds
+    assert BYTES / 100e9 < BYTES / 2048 / 10e6 < reading <= (nvme.restore_seconds or 0)
+
+
+def test_tiers_that_are_saved_to_at_one_moment_stall_training_one_after_the_other() -> None:
+    rates = {"profile": {"write_bytes_per_second": "200 GB/s", "read_bytes_per_second": "50 GB/s"}}
+    files = {"kind": "shared-file-system", "interval_seconds": "20min", "recovered_fraction": 0.95, "storage": rates}
+    asked = tiered(NVME, files, mode="sync", targets={"max_stall_seconds": 60})
+    found = report(asked)
+    assert stall_of(found) == pytest.approx(sum(row.stall_seconds for row in found.tiers), rel=1e-12)
+    rate = found.required.write_bytes_per_second
+    again = report(asked, storage={"profile": ASYNC["storage"]["profile"] | {"write_bytes_per_second": rate}})
+    assert stall_of(again) == pytest.approx(60, rel=1e-6)
 
 
 def test_the_fastest_tier_that_survives_a_failure_recovers_it() -> None:
