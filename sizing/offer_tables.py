@@ -18,7 +18,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Base64Bytes, ConfigDict, Field, model_validator
 
-from sizing.errors import InvalidInput, NotInstalled, require_one_of
+from sizing.errors import InvalidInput, NotInstalled, Problem, require_one_of, shown
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
@@ -323,11 +323,28 @@ def _read_xlsx(content: bytes) -> list[list[str]]:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             if sum(each.file_size for each in packed.infolist()) > _MAX_UNPACKED_BYTES:
                 raise _refused("table", "unpacks to more than 5 MB", None, "keep one sheet with the offers")
-        sheet = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True).worksheets[0]
-        rows = list(sheet.iter_rows(values_only=True, max_row=1_000, max_col=200))
+        values, formulas = (
+            openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=data_only).worksheets[0]
+            for data_only in (True, False)
+        )
+        rows = list(values.iter_rows(max_row=1_000, max_col=200))
+        typed = list(formulas.iter_rows(values_only=True, max_row=1_000, max_col=200))
     except (zipfile.BadZipFile, KeyError, ValueError, IndexError, OSError) as error:
         raise _refused("table", f"is no xlsx that can be read ({error})", None, "save it again, or as CSV") from None
-    return [["" if cell is None else unguarded(str(cell).strip()) for cell in row] for row in rows]
+    without_value = [
+        Problem(
+            f"{openpyxl.utils.get_column_letter(column)}{line}",
+            "is a formula without a saved value",
+            shown(getattr(formula, "text", formula)),  # that of an array is an object
+            "open and save it in the spreadsheet, or type the value",
+        )
+        for line, cells in enumerate(zip(rows, typed, strict=True), start=1)
+        for column, (cell, formula) in enumerate(zip(*cells, strict=True), start=1)
+        if formula is not None and cell.value is None and cell.data_type != "str"  # whose saved value is an empty text
+    ]
+    if without_value:
+        raise InvalidInput(without_value)
+    return [["" if cell.value is None else unguarded(str(cell.value).strip()) for cell in row] for row in rows]
 
 
 def _write_xlsx(rows: Sequence[Sequence[Any]]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,38 @@ def test_a_file_that_unpacks_to_much_is_refused_before_it_is_unpacked() -> None:
         archive.writestr("xl/worksheets/sheet1.xml", bytes(30_000_000))
     with pytest.raises(InvalidInput, match="unpacks to more than 5 MB"):
         read_offers(packed.getvalue())
+
+
+def sheet_with(cells: dict[str, object], *, first_sheet: str = "") -> bytes:
+    """Write the offers of the reference as a sheet, with other cells, and perhaps with a sheet of that name before it."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(io.BytesIO(write_offers(REFERENCE_DECISION["offers"], "xlsx")))
+    for place, value in cells.items():
+        book.active[place] = value
+    if first_sheet:
+        book.create_sheet(first_sheet, 0)["A1"] = "Asked in May"
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def test_a_formula_without_its_value_is_refused_where_it_stands() -> None:
+    said = (
+        "C5 is a formula without a saved value, got '=10[*]500': open and save it in the spreadsheet, or type the value"
+    )
+    with pytest.raises(InvalidInput, match=said):
+        read_offers(sheet_with({"C5": "=10*500"}))
+
+
+def test_a_formula_whose_value_was_saved_counts_by_it_and_one_of_an_empty_text_as_empty() -> None:
+    written = zipfile.ZipFile(io.BytesIO(sheet_with({"C4": "=10*40", "C5": "=10*500"})))
+    saved = io.BytesIO()
+    with zipfile.ZipFile(saved, "w") as archive:
+        for name in written.namelist():
+            content = written.read(name).decode()
+            if name == "xl/worksheets/sheet1.xml":
+                content = re.sub('<c r="C4"([^>]*)>(.*?)<v *(/>|></v>)', r'<c r="C4"\1>\2<v>400</v>', content)
+                content = content.replace('<c r="C5"', '<c t="str" r="C5"')
+            archive.writestr(name, content)
+    prices = [offer["prices"] for offer in read_offers(saved.getvalue())]
+    assert [[price["amount"] for price in each] for each in prices] == [["200", "5000"], ["400"]]
