@@ -237,7 +237,7 @@ def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_off
     assert [each.input_value() for each in names.all()] == ["disk", "flash"]
     assert page.locator("[data-price]").count() == 2, "no row of a price that nobody typed"
     page.evaluate(PASTE, "Name\tdisk\nRead bandwidth\t90 GB/s\nNotes\tfast")
-    page.get_by_text("Notes is no rate, capacity or price of an offer").wait_for()
+    page.get_by_text("line 3, column 1 ('Notes') is no rate, capacity or price of an offer").wait_for()
     page.evaluate("void dispatchEvent(new ErrorEvent('error', { error: new Error('torn') }))")
     page.locator("#shown.stale").wait_for()
     assert words(page.locator("#problems")) == "No answer: torn"

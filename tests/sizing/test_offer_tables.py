@@ -122,21 +122,71 @@ def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("offer,disk\nwrite bandwidth,40 GB/s\nwarranty,5y\n", "warranty is no rate, capacity or price of an offer"),
-        ("offer,disk\ncapacity,1 PB\ncapacity_bytes,2 PB\n", "capacity_bytes stands twice for disk"),
-        ("offer,disk\ncapacity,1 PB\nNotes,fast\n", "Notes is no rate.*: rows may be storage system, write bandwidth"),
-        ("offer,disk\ncapacity,1 PB\nPrices,5\n", "Prices is no rate, capacity or price of an offer"),
-        ("offer,disk\ncapacity,1 PB\ncapacity (TB) net,5\n", "net is no rate, capacity or price of an offer"),
+        ("offer,disk\nwrite bandwidth,40 GB/s\nwarranty,5y\n", "'warranty'. is no rate, capacity or price of an offer"),
+        (
+            "offer,disk\ncapacity,1 PB\ncapacity_bytes,2 PB\n",
+            "line 3, column 2 .'capacity_bytes' of 'disk'. gives what line 2, column 2 gives, got '2 PB': keep one of",
+        ),
+        (
+            "offer,disk\n\ncapacity,1 PB\nNotes,fast\n",
+            "line 4, column 1 .'Notes'. is no rate.*: rows may be storage system, write bandwidth",
+        ),
+        ("offer,disk\ncapacity,1 PB\nPrices,5\n", "'Prices'. is no rate, capacity or price of an offer"),
+        ("offer,disk\ncapacity,1 PB\ncapacity (TB) net,5\n", "net'. is no rate, capacity or price of an offer"),
         (f"offer,disk\ncapacity,1 PB\nstorage{'.a' * 9000},1\n", "is no rate, capacity or price of an offer"),
         ("a,b\nc,d\n", "no row and no column of rates or prices"),
         ("", "no row and no column of rates or prices"),
         ("offer|disk\nwrite bandwidth|40 GB/s\n", "no row and no column of rates or prices"),
         ("offer,disk\nwrite bandwidth\xe9,1", "is neither text nor xlsx"),
+        (
+            "offer,disk\ncapacity,1 PB\n,,,x\n",
+            "line 3, column 4 stands in a row whose first cell is empty, got 'x': write into line 3, column 1 what it is",
+        ),
+        (
+            'Offers,,\n"of, May",,\noffer,disk,flash\ncapacity,1 PB,1 PB\n',
+            "^line 3, column 1 .'offer'. names the offers, but is not the first row: remove the rows before it.$",
+        ),
+        (
+            "id\toffer\tcapacity\n1\tdisk\t1 PB\n",
+            "^line 1, column 2 .'offer'. names the offers, but is not the first column: remove the columns before it.$",
+        ),
+        (
+            "offer,disk,flash,disk\ncapacity,1 PB,1 PB,2 PB\n",
+            "line 1, column 4 is the name of line 1, column 2 too, got 'disk': name each offer differently",
+        ),
+        (
+            "offer,disk,\ncapacity,1 PB,2 PB\n",
+            "line 1, column 3 names no offer, yet line 2, column 3 has a figure of it: write",
+        ),
+        (
+            'offer,"disk\narray"\ncapacity,1 PB\nstorage system,disk-array\nwrite bandwidth (GB/s),40\n',
+            "line 5, column 2 .'write bandwidth .GB/s.' of 'disk.*. stands beside another storage, in line 4, column 2, "
+            "got '40': keep one of both",
+        ),
+        (
+            'offer,disk\ncapacity,1 PB\n"range of reliability.mtbf_seconds, low",3h\n',
+            "line 3, column 2 .'range of reliability.mtbf_seconds, low' of 'disk'. has no other end, got '3h': "
+            "add a row 'range of reliability.mtbf_seconds, high'",
+        ),
     ],
 )
-def test_a_row_of_no_meaning_is_refused_in_a_sentence(text: str, said: str) -> None:
+def test_a_cell_of_no_meaning_is_refused_where_it_stands(text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         read_offers(text.encode("latin-1"))
+
+
+def test_what_is_wrong_in_several_cells_of_a_sheet_is_said_at_once() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_offers(sheet_with({"F20": "x", "A9": "total", "B9": 5, "C1": "parallel file system"}))
+    places = [problem.sentence.split(" ")[0] for problem in refused.value.problems]
+    assert places == ["A9", "F20", "C1"]
+
+
+def test_a_sheet_before_that_of_the_offers_is_named() -> None:
+    with pytest.raises(
+        InvalidInput, match="the first sheet, 'Notes', is read alone: move that of the offers before it"
+    ):
+        read_offers(sheet_with({}, first_sheet="Notes"))
 
 
 @pytest.mark.parametrize("kind", TABLE_KINDS)

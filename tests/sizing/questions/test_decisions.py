@@ -586,7 +586,7 @@ def broken() -> Iterator[tuple[dict[str, Any], str]]:
     without_currency = question(offer())
     del without_currency["currency"]
     yield without_currency, "currency"
-    yield question(offer(), offer()), "two offers of one name"
+    yield question(offer(), offer()), "two offers of one name, 'flash'"
     with_storage = question(offer())
     with_storage["workloads"][0]["scenario"]["storage"] = FLASH
     yield with_storage, "move them into the offers"
