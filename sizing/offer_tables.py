@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import Base64Bytes, ConfigDict, Field, model_validator
 
 from sizing.errors import InvalidInput, NotInstalled, Problem, require_one_of, shown
+from sizing.printed_numbers import with_commas
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
@@ -349,7 +350,7 @@ def _read_offer(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> dict[str, A
     for label, cell in figures:
         plain, unit = _split_unit(label.text)
         path = _path_of(plain)
-        has_unit = unit and path != "power_kilowatts" and _NUMBER.fullmatch(cell.text)
+        has_unit = unit and path != "power_kilowatts" and _NUMBER.fullmatch(with_commas(cell.text))
         value = f"{cell.text} {unit}" if has_unit else cell.text
         if (price := _PRICE.fullmatch(plain)) is not None:
             more = dict(each.strip().partition(" ")[::2] for each in price["more"].split(";") if each.strip())

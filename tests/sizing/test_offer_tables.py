@@ -77,6 +77,7 @@ def test_a_pasted_table_with_an_offer_in_each_row_is_read(content: bytes) -> Non
         ("Price (USD)\t450,000", {"prices": [{"per": "offer", "every": "once", "amount": "450,000 USD"}]}),
         ("Write (GB/s)\t40", {"storage": {"profile": {"write_bytes_per_second": "40 GB/s"}}}),
         ("Usable capacity [PB]\t1", {"capacity_bytes": "1 PB"}),
+        ("Capacity (TB)\t1\u202f500", {"capacity_bytes": "1\u202f500 TB"}),
         ("Known storage system\tdisk-array", {"storage": {"preset": "disk-array"}}),
         ("Tier 1: interval\t10min", {"tiers": [{"interval_seconds": "10min"}]}),
         ("Tiers.0.Kind\tlocal-nvme", {"tiers": [{"kind": "local-nvme"}]}),
