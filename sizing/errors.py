@@ -126,6 +126,16 @@ def alternatives_in(rule: str) -> list[str]:
     return listed.split(", ") if rule.startswith(_ONE_OF) and found else []
 
 
+def found_in(rule: str) -> str:
+    """Return the first field that stands there where `require_one_of` wants one; an empty text for other rules.
+
+    >>> found_in("must have exactly one of preset, profile, found preset and profile"), found_in("must be 1")
+    ('preset', '')
+    """
+    first = rule.partition(_FOUND)[2].split(" and ")[0]
+    return first if alternatives_in(rule) and first != "none" else ""
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
     """Convert the errors that pydantic found in `model` into an InvalidInput."""
     return explain_details(error.errors(include_url=False), model)

@@ -21,7 +21,7 @@ _PRINTED = re.compile(
     r"\s*(?P<sign>[$€£¥])?\s*(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
 )
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}([ \u00a0\u2009\u202f'\u2019])\d{3}(?:\1\d{3})*(?!\d)")
-"""Groups of three digits between which one sign stands: a space, thin or not, that may keep the line, or an apostrophe."""
+"""Groups of three digits with one mark between them: a space of any width, or an apostrophe."""
 _COUNT, _NUMBER = ("int_parsing", "int_type"), ("float_parsing", "float_type")
 """Pydantic's kinds of error for a text that is no number; a count has no currency."""
 _Model = TypeVar("_Model", bound=BaseModel)

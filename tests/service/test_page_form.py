@@ -220,6 +220,23 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     assert amount.input_value() == ""
 
 
+def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_where_it_stands(page: Page) -> None:
+    asked_for(page, "offers")
+    page.evaluate(
+        PASTE,
+        "Name\tdisk\tflash\nWrite (GB/s)\t40\t150\nRead (GB/s)\t90\t300\n"
+        "range of storage.profile.write_bytes_per_second, low\t30 GB/s\t\n"
+        "range of storage.profile.write_bytes_per_second, high\t50 GB/s\t\n",
+    )
+    row = page.get_by_role("row", name="Range: write bandwidth")
+    row.wait_for()
+    assert [words(cell) for cell in row.locator("td").all()] == ["low 30 GB/s, high 50 GB/s", ""]
+    typed(page, "offers.1.storage.preset", "disk-array")
+    assert field(page, "offers.1.storage.preset").get_attribute("aria-invalid") == "true"
+    page.evaluate(PASTE, "Name\tdisk\t\nWrite (GB/s)\t40\t150")
+    page.get_by_text("line 1, column 3 names no offer, yet line 2, column 3 has a figure of it").wait_for()
+
+
 def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_offers_and_is_answered(page: Page) -> None:
     asked_for(page, "offers")
     page.get_by_role("button", name="Empty table").click()

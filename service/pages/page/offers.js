@@ -88,7 +88,7 @@ function table() {
     "table",
     {},
     element("thead", {}, element("tr", {}, element("td", {}), head)),
-    element("tbody", {}, body, prices, element("tr", {}, element("td", {}), last)),
+    element("tbody", {}, body, prices, ranges(), element("tr", {}, element("td", {}), last)),
   );
 }
 
@@ -102,6 +102,15 @@ function others() {
     if (known.has(field.path)) return [];
     known.add(field.path);
     return { ...field, label: labelOf(field.path) };
+  });
+}
+
+/** The ranges of inputs that a table or a link gave, which are changed there. */
+function ranges() {
+  const paths = new Set(purchase.offers.flatMap((offer) => Object.keys(offer.ranges ?? {})));
+  return [...paths].map((path) => {
+    const cells = purchase.offers.map((offer) => element("td", {}, Object.entries(offer.ranges?.[path] ?? {}).map(([end, value]) => `${end} ${value}`).join(", ")));
+    return element("tr", {}, element("th", { scope: "row", title: path }, `Range: ${labelOf(path).toLowerCase()}`), cells);
   });
 }
 
