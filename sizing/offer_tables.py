@@ -49,6 +49,7 @@ _PRICE = re.compile(
 )
 _RANGE = re.compile(r"range of (?P<field>[^, ]+), (?P<end>\w+)", re.IGNORECASE)
 _TIER = re.compile(r"tier (?P<number>[1-9]\d?): (?P<figure>.+)", re.IGNORECASE)
+_TIER_PATH = re.compile(r"tiers\.(?P<number>\d+)\.(?P<path>.+)")
 _WITH_UNIT = re.compile(r"(?P<label>.*\S)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _UNITS = {
     "_bytes_per_second": (("TB/s", 1e12), ("GB/s", 1e9), ("B/s", 1)),
@@ -197,7 +198,10 @@ def read_offers(content: bytes) -> list[dict[str, Any]]:
         read = f"the first sheet, {shown(source.sheets[0])}, is read alone" if len(source.sheets) > 1 else ""
         remedy = f"{read}: move that of the offers before it; {_REMEDY}" if read else _REMEDY
         raise _refused("table", rule, None, remedy)
-    return _read_rows(rows, along)
+    offers = _read_rows(rows, along)
+    if not offers:
+        raise _refused("table", "has no offer", None, "write a name and figures beside its labels")
+    return offers
 
 
 def _read_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[str, Any]]:
@@ -257,7 +261,7 @@ def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], An
     for path, value in _flatten(
         {name: block for name, block in offer.items() if name not in {"name", _PRICES, _RANGES}}
     ):
-        yield (_LABEL_OF_FIELD.get(path, path), 0), with_unit(path, value)
+        yield (label_of(path), 0), with_unit(path, value)
     for field, ends in (offer.get(_RANGES) or {}).items():
         for end, value in ends.items():
             yield (f"range of {field}, {end}", 0), with_unit(field, value)
@@ -268,6 +272,21 @@ def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], An
         label = f"price per {price['per']}{every}{more}"
         yield (label, times[label]), with_unit("amount", price["amount"])
         times[label] += 1
+
+
+def label_of(path: str) -> str:
+    """Label the row of a dotted path in an offer, by words where these are read as that path again.
+
+    >>> label_of("tiers.0.storage.profile.write_bytes_per_second"), label_of("tiers.1.loss_domain")
+    ('Tier 1: write bandwidth', 'Tier 2: loss domain')
+    >>> label_of("capacity_bytes"), label_of("tiers.0.storage.profile.node_write_bytes_per_second")
+    ('capacity', 'tiers.0.storage.profile.node_write_bytes_per_second')
+    """
+    if (tier := _TIER_PATH.fullmatch(path)) is None:
+        return _LABEL_OF_FIELD.get(path, path)
+    words = _LABEL_OF_FIELD.get(tier["path"], tier["path"].removesuffix("_seconds").replace("_", " "))
+    label = f"Tier {int(tier['number']) + 1}: {words}"
+    return label if "." not in words and _path_of(label) == path else path
 
 
 def with_unit(field: str, value: Any) -> Any:

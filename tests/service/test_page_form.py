@@ -237,7 +237,7 @@ def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_
     page.get_by_text("line 1, column 3 names no offer, yet line 2, column 3 has a figure of it").wait_for()
 
 
-def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_offers_and_is_answered(page: Page) -> None:
+def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_all_offers_and_is_answered(page: Page) -> None:
     asked_for(page, "offers")
     page.get_by_role("button", name="Empty table").click()
     answered(page)
@@ -248,7 +248,7 @@ def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_off
             "Usable capacity\t1 PB\t1 PB\nPrice per terabyte\t150\t250",
         )
     answered(page)
-    assert "2 offers are read: disk, flash." in words(page.locator("#offers-said"))
+    assert "2 offers are read; they replace those before: disk, flash." in words(page.locator("#offers-said"))
     assert "2 offers over" in words(page.locator("#shown"))
     names = page.locator("#offers thead [data-field]")
     assert [each.input_value() for each in names.all()] == ["disk", "flash"]

@@ -44,6 +44,24 @@ def test_offers_come_back_as_they_were(document: dict[str, Any], kind: str) -> N
     assert offers_of(document | {"offers": read_offers(write_offers(plain, kind))}) == offers_of(document)
 
 
+def test_tiers_are_written_as_the_page_calls_them_and_read_as_they_were_written_before() -> None:
+    figures = {
+        "kind": "local-nvme",
+        "interval_seconds": "10 min",
+        "capacity_bytes": "3 TB",
+        "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "10 GB/s"}},
+    }
+    table = write_offers([{"name": "disk", "tiers": [figures]}], "csv").decode()
+    assert [row.split(",")[0] for row in table.splitlines()] == [
+        "offer",
+        *(f"Tier 1: {each}" for each in ("kind", "interval", "capacity", "write bandwidth", "read bandwidth")),
+    ]
+    assert read_offers(table.encode()) == [{"name": "disk", "tiers": [figures]}]
+    before = b"offer,disk\ntiers.0.kind,local-nvme\ntiers.0.storage.profile.write_bytes_per_second,5 GB/s\n"
+    rates = {"profile": {"write_bytes_per_second": "5 GB/s"}}
+    assert read_offers(before) == [{"name": "disk", "tiers": [{"kind": "local-nvme", "storage": rates}]}]
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -135,6 +153,7 @@ def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
         ("offer,disk\ncapacity,1 PB\nPrices,5\n", "'Prices'. is no rate, capacity or price of an offer"),
         ("offer,disk\ncapacity,1 PB\ncapacity (TB) net,5\n", "net'. is no rate, capacity or price of an offer"),
         (f"offer,disk\ncapacity,1 PB\nstorage{'.a' * 9000},1\n", "is no rate, capacity or price of an offer"),
+        ("offer\ncapacity\n", "table has no offer: write a name and figures beside its labels"),
         ("a,b\nc,d\n", "no row and no column of rates or prices"),
         ("", "no row and no column of rates or prices"),
         ("offer|disk\nwrite bandwidth|40 GB/s\n", "no row and no column of rates or prices"),
