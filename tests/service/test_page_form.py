@@ -477,6 +477,11 @@ def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, ser
         timeout=SECONDS_UNTIL_STUCK,
     )
     assert stored.json()["scenario"]["checkpoint"]["interval_seconds"] == "2h"
+    asked_for(page, "offers")
+    page.get_by_label("Name of the scenario").fill("With offers")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("Saved as With offers: ").wait_for()
+    assert "scenario without the offers, which As CSV and As xlsx keep" in page.locator("#saved").inner_text()
     link.click()
     page.wait_for_url("**/#*")
     answered(page)
