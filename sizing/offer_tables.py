@@ -131,7 +131,7 @@ class OfferTable(StrictModel):
     )
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     """Texts of the cells of a row, and the number of the line in which it begins, from 1 on."""
 
     number: int
@@ -141,7 +141,7 @@ class Line(NamedTuple):
 class SourceTable(NamedTuple):
     """Rows of a table as it stands in a file, and the names of the file's sheets; a text has none."""
 
-    lines: list[Line]
+    lines: list[TableLine]
     sheets: Sequence[str] = ()
 
 
@@ -198,13 +198,13 @@ def read_offers(content: bytes) -> list[dict[str, Any]]:
         read = f"the first sheet, {shown(source.sheets[0])}, is read alone" if len(source.sheets) > 1 else ""
         remedy = f"{read}: move that of the offers before it; {_REMEDY}" if read else _REMEDY
         raise _refused("table", rule, None, remedy)
-    offers = _read_rows(rows, along)
+    offers = read_labelled_rows(rows, along)
     if not offers:
         raise _refused("table", "has no offer", None, "write a name and figures beside its labels")
     return offers
 
 
-def _read_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[str, Any]]:
+def read_labelled_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[str, Any]]:
     """Read the offers of rows that begin with labels; `along` is what these are in the table, row or column.
 
     Raises InvalidInput with the first problems of all cells.
@@ -316,13 +316,13 @@ def read_text_table(content: bytes) -> SourceTable:
     lines = text.splitlines(keepends=True)
     first = next((line for line in lines if line.strip()), "")
     delimiters = ["\t"] if "\t" in first else [",", ";"]
-    tables: list[list[Line]] = []
+    tables: list[list[TableLine]] = []
     for delimiter in delimiters:
         with contextlib.suppress(csv.Error):  # text with quotes is none of one delimiter, and of the other it is
             rows = csv.reader(lines, delimiter=delimiter, strict=True)
             table, begin = [], 1
             for row in rows:
-                table.append(Line(begin, [unguarded(cell.strip()) for cell in row]))
+                table.append(TableLine(begin, [unguarded(cell.strip()) for cell in row]))
                 begin = rows.line_num + 1
             tables.append(table)
     if not tables:
@@ -466,7 +466,7 @@ def _read_xlsx(content: bytes) -> SourceTable:
     if without_value:
         raise InvalidInput(without_value)
     texts = [["" if cell.value is None else unguarded(str(cell.value).strip()) for cell in row] for row in rows]
-    return SourceTable([Line(number, row) for number, row in enumerate(texts, start=1)], sheets)
+    return SourceTable([TableLine(number, row) for number, row in enumerate(texts, start=1)], sheets)
 
 
 def _write_xlsx(rows: Sequence[Sequence[Any]]) -> bytes:
