@@ -348,13 +348,13 @@ def without_points(number: str) -> str:
     """Say how to write a number whose points separate thousands; nothing of any other text.
 
     >>> without_points("€ 1.500.000,50"), without_points("1.500")
-    ('a point stands before decimals: write 1500000.50', '')
+    ('write 1500000.50, as a point stands before decimals', '')
     """
     found = _POINTS.fullmatch(number)
     if found is None:
         return ""
     decimals = (found[2] or "").replace(",", ".")
-    return f"a point stands before decimals: write {found[1].replace('.', '')}{decimals}"
+    return f"write {found[1].replace('.', '')}{decimals}, as a point stands before decimals"
 
 
 def _write_as_percent(details: ErrorDetails) -> str | None:

@@ -195,8 +195,11 @@ def read_offers(content: bytes) -> list[dict[str, Any]]:
         rows, along = [list(column) for column in zip(*rows, strict=True)], "column"
     if not any(_is_label(row[0].text) for row in rows[1:]):
         rule = "has no row and no column of rates or prices"
-        read = f"the first sheet, {shown(source.sheets[0])}, is read alone" if len(source.sheets) > 1 else ""
-        remedy = f"{read}: move that of the offers before it; {_REMEDY}" if read else _REMEDY
+        remedy = _REMEDY
+        if len(source.sheets) > 1:
+            remedy = (
+                f"move the sheet of the offers before {shown(source.sheets[0])}, as the first alone is read; {_REMEDY}"
+            )
         raise _refused("table", rule, None, remedy)
     offers = read_labelled_rows(rows, along)
     if not offers:

@@ -204,7 +204,7 @@ def test_what_is_wrong_in_several_cells_of_a_sheet_is_said_at_once() -> None:
 
 def test_a_sheet_before_that_of_the_offers_is_named() -> None:
     with pytest.raises(
-        InvalidInput, match="the first sheet, 'Notes', is read alone: move that of the offers before it"
+        InvalidInput, match="move the sheet of the offers before 'Notes', as the first alone is read; rows may be"
     ):
         read_offers(sheet_with({}, first_sheet="Notes"))
 
