@@ -126,6 +126,16 @@ def alternatives_in(rule: str) -> list[str]:
     return listed.split(", ") if rule.startswith(_ONE_OF) and found else []
 
 
+def found_in(rule: str) -> str:
+    """Return the first field that stands there where `require_one_of` wants one; an empty text for other rules.
+
+    >>> found_in("must have exactly one of preset, profile, found preset and profile"), found_in("must be 1")
+    ('preset', '')
+    """
+    first = rule.partition(_FOUND)[2].split(" and ")[0]
+    return first if alternatives_in(rule) and first != "none" else ""
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
     """Convert the errors that pydantic found in `model` into an InvalidInput."""
     return explain_details(error.errors(include_url=False), model)
@@ -204,11 +214,15 @@ def shown(value: object) -> str:
         except (TypeError, ValueError):  # names of YAML that are no texts, and lists that hold themselves
             text = repr(value)
     else:
-        text = repr(value) if isinstance(value, str) else str(value)
+        text = repr(value.translate(_SPACES)) if isinstance(value, str) else str(value)
     text = printable(text)
     if len(text) <= MAX_VALUE_CHARACTERS:
         return text
     return text[: MAX_VALUE_CHARACTERS - 1].rstrip("'\"") + "…"
+
+
+_SPACES = dict.fromkeys(map(ord, "\u00a0\u2009\u202f"), " ")
+"""Spaces between the digits of a number, which look like any other."""
 
 
 def printable(text: str) -> str:
@@ -304,6 +318,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = _RULES[kind][0].format_map(context), percent
         case "float_parsing" if _DECIMAL_COMMA.fullmatch(details["input"]):
             rule, remedy = _RULES[kind][0], with_point(details["input"])
+        case "float_parsing" | "int_parsing" if remedy := without_points(details["input"]):
+            rule = _RULES[kind][0]
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:
@@ -323,6 +339,22 @@ def with_point(number: str) -> str:
     if _DECIMAL_COMMA.fullmatch(number):
         return f"write a point before decimals: {printable(number.strip().replace(',', '.'))}"
     return "write it without commas"
+
+
+_POINTS = re.compile(r"[^\w.,]{0,3}([1-9][0-9]{0,2}(?:\.[0-9]{3}){2,6})(,[0-9]{1,20})?[^\d.,]{0,9}")
+
+
+def without_points(number: str) -> str:
+    """Say how to write a number whose points separate thousands; nothing of any other text.
+
+    >>> without_points("€ 1.500.000,50"), without_points("1.500")
+    ('write 1500000.50, as a point stands before decimals', '')
+    """
+    found = _POINTS.fullmatch(number)
+    if found is None:
+        return ""
+    decimals = (found[2] or "").replace(",", ".")
+    return f"write {found[1].replace('.', '')}{decimals}, as a point stands before decimals"
 
 
 def _write_as_percent(details: ErrorDetails) -> str | None:

@@ -14,11 +14,12 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Base64Bytes, ConfigDict, Field, model_validator
 
-from sizing.errors import InvalidInput, NotInstalled, require_one_of
+from sizing.errors import InvalidInput, NotInstalled, Problem, require_one_of, shown
+from sizing.printed_numbers import with_commas
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
@@ -48,6 +49,7 @@ _PRICE = re.compile(
 )
 _RANGE = re.compile(r"range of (?P<field>[^, ]+), (?P<end>\w+)", re.IGNORECASE)
 _TIER = re.compile(r"tier (?P<number>[1-9]\d?): (?P<figure>.+)", re.IGNORECASE)
+_TIER_PATH = re.compile(r"tiers\.(?P<number>\d+)\.(?P<path>.+)")
 _WITH_UNIT = re.compile(r"(?P<label>.*\S)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _UNITS = {
     "_bytes_per_second": (("TB/s", 1e12), ("GB/s", 1e9), ("B/s", 1)),
@@ -59,6 +61,11 @@ _MAX_NUMBER = 1e30
 _MAX_DOTS = 10
 """Blocks within blocks of an offer are fewer."""
 _NUMBER = re.compile(r"[\d.,]*\d")
+_STORAGE = re.compile(r"(?P<block>(tiers\.\d+\.)?storage)\.(?P<kind>preset|profile|calibration)(\..*)?")
+"""Paths in an offer of which each block has one kind."""
+_OTHER_END = {"low": "high", "high": "low"}
+_MAX_PROBLEMS = 10
+"""Sentences that are still read; the others come when these are mended."""
 _MAX_CELLS = 20_000
 """Cells of 20 offers with 1,000 rows: more is another table."""
 _MAX_UNPACKED_BYTES = 5_000_000
@@ -124,6 +131,27 @@ class OfferTable(StrictModel):
     )
 
 
+class TableLine(NamedTuple):
+    """Texts of the cells of a row, and the number of the line in which it begins, from 1 on."""
+
+    number: int
+    texts: list[str]
+
+
+class SourceTable(NamedTuple):
+    """Rows of a table as it stands in a file, and the names of the file's sheets; a text has none."""
+
+    lines: list[TableLine]
+    sheets: Sequence[str] = ()
+
+
+class Cell(NamedTuple):
+    """Text of a cell, and its place in the file for a reader."""
+
+    text: str
+    place: str
+
+
 REFERENCE_OFFER_TABLE = {
     "text": "offer\tdisk\tflash\nwrite bandwidth\t40 GB/s\t150 GB/s\nprice per offer, once\t$450,000\t$1,500,000\n"
 }
@@ -150,21 +178,70 @@ def read_offers(content: bytes) -> list[dict[str, Any]]:
     >>> read_offers(b"offer;disk\nwrite bandwidth (GB/s);40\ncapacity;1 PB")
     [{'name': 'disk', 'storage': {'profile': {'write_bytes_per_second': '40 GB/s'}}, 'capacity_bytes': '1 PB'}]
     """
-    rows = _read_xlsx(content) if content.startswith(_ZIP) else read_text_table(content)
-    rows = [row for row in rows if any(row)]
-    if sum(map(len, rows)) > _MAX_CELLS:
+    source = _read_xlsx(content) if content.startswith(_ZIP) else read_text_table(content)
+    lines = [line for line in source.lines if any(line.texts)]
+    width = max((len(line.texts) for line in lines), default=0)
+    if len(lines) * width > _MAX_CELLS:
         raise _refused("table", f"has more than {_MAX_CELLS:,} cells", None, "keep one row for each rate and price")
-    width = max(map(len, rows), default=0)
-    rows = [[*row, *[""] * (width - len(row))] for row in rows]
-    if not any(_is_label(row[0]) for row in rows[1:]):
-        rows = [list(column) for column in zip(*rows, strict=True)]
-    if not any(_is_label(row[0]) for row in rows[1:]):
-        raise _refused("table", "has no row and no column of rates or prices", None, _REMEDY)
+    rows = [
+        [
+            Cell(text, _place_text(line.number, column, is_sheet=bool(source.sheets)))
+            for column, text in enumerate([*line.texts, *[""] * (width - len(line.texts))], start=1)
+        ]
+        for line in lines
+    ]
+    along = "row"
+    if not any(_is_label(row[0].text) for row in rows[1:]):
+        rows, along = [list(column) for column in zip(*rows, strict=True)], "column"
+    if not any(_is_label(row[0].text) for row in rows[1:]):
+        rule = "has no row and no column of rates or prices"
+        remedy = _REMEDY
+        if len(source.sheets) > 1:
+            remedy = (
+                f"move the sheet of the offers before {shown(source.sheets[0])}, as the first alone is read; {_REMEDY}"
+            )
+        raise _refused("table", rule, None, remedy)
+    offers = read_labelled_rows(rows, along)
+    if not offers:
+        raise _refused("table", "has no offer", None, "write a name and figures beside its labels")
+    return offers
+
+
+def read_labelled_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[str, Any]]:
+    """Read the offers of rows that begin with labels; `along` is what these are in the table, row or column.
+
+    Raises InvalidInput with the first problems of all cells.
+    """
     names, *figures = rows
+    problems: list[Problem] = []
+    for label, *cells in figures:
+        given = [cell for cell in cells if cell.text]
+        if given and _path_of(label.text) == "name":
+            rule = f"names the offers, but is not the first {along}"
+            raise _refused(f"{label.place} ({shown(label.text)})", rule, None, f"remove the {along}s before it")
+        if given and not label.text:
+            rule, remedy = f"stands in a {along} whose first cell is empty", f"write into {label.place} what it is"
+            problems += (Problem(cell.place, rule, shown(cell.text), f"{remedy}, or empty the cell") for cell in given)
+        elif given and not _is_label(label.text):
+            rule = "is no rate, capacity or price of an offer"
+            problems.append(Problem(f"{label.place} ({shown(label.text)})", rule, "", _REMEDY))
+    labelled = [row for row in figures if _is_label(row[0].text)]
     offers = []
-    for place, name in enumerate(names[1:], start=1):
-        if any(row[place] for row in rows):
-            offers.append(_read_offer(name, [(row[0], row[place]) for row in figures if row[place]]))
+    places: dict[str, str] = {}
+    for column, name in enumerate(names[1:], start=1):
+        own = [(row[0], row[column]) for row in labelled if row[column].text]
+        if not name.text and own:
+            rule = f"names no offer, yet {own[0][1].place} has a figure of it"
+            problems.append(Problem(name.place, rule, "", "write its name, or empty its other cells"))
+        elif name.text in places:
+            rule = f"is the name of {places[name.text]} too"
+            problems.append(Problem(name.place, rule, shown(name.text), "name each offer differently"))
+        elif name.text:
+            places[name.text] = name.place
+            problems += list_contradictions(name, own)
+            offers.append(_read_offer(name, own))
+    if problems:
+        raise InvalidInput(problems[:_MAX_PROBLEMS])
     return offers
 
 
@@ -187,7 +264,7 @@ def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], An
     for path, value in _flatten(
         {name: block for name, block in offer.items() if name not in {"name", _PRICES, _RANGES}}
     ):
-        yield (_LABEL_OF_FIELD.get(path, path), 0), with_unit(path, value)
+        yield (label_of(path), 0), with_unit(path, value)
     for field, ends in (offer.get(_RANGES) or {}).items():
         for end, value in ends.items():
             yield (f"range of {field}, {end}", 0), with_unit(field, value)
@@ -198,6 +275,21 @@ def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], An
         label = f"price per {price['per']}{every}{more}"
         yield (label, times[label]), with_unit("amount", price["amount"])
         times[label] += 1
+
+
+def label_of(path: str) -> str:
+    """Label the row of a dotted path in an offer, by words where these are read as that path again.
+
+    >>> label_of("tiers.0.storage.profile.write_bytes_per_second"), label_of("tiers.1.loss_domain")
+    ('Tier 1: write bandwidth', 'Tier 2: loss domain')
+    >>> label_of("capacity_bytes"), label_of("tiers.0.storage.profile.node_write_bytes_per_second")
+    ('capacity', 'tiers.0.storage.profile.node_write_bytes_per_second')
+    """
+    if (tier := _TIER_PATH.fullmatch(path)) is None:
+        return _LABEL_OF_FIELD.get(path, path)
+    words = _LABEL_OF_FIELD.get(tier["path"], tier["path"].removesuffix("_seconds").replace("_", " "))
+    label = f"Tier {int(tier['number']) + 1}: {words}"
+    return label if "." not in words and _path_of(label) == path else path
 
 
 def with_unit(field: str, value: Any) -> Any:
@@ -218,7 +310,7 @@ def with_unit(field: str, value: Any) -> Any:
     return f"{value} {units[-1][0]}"
 
 
-def read_text_table(content: bytes) -> list[list[str]]:
+def read_text_table(content: bytes) -> SourceTable:
     """Split a text into cells, at tabs where the first line has one, else at commas or semicolons."""
     try:
         text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
@@ -227,14 +319,27 @@ def read_text_table(content: bytes) -> list[list[str]]:
     lines = text.splitlines(keepends=True)
     first = next((line for line in lines if line.strip()), "")
     delimiters = ["\t"] if "\t" in first else [",", ";"]
-    tables = []
+    tables: list[list[TableLine]] = []
     for delimiter in delimiters:
         with contextlib.suppress(csv.Error):  # text with quotes is none of one delimiter, and of the other it is
-            tables.append(list(csv.reader(lines, delimiter=delimiter, strict=True)))
+            rows = csv.reader(lines, delimiter=delimiter, strict=True)
+            table, begin = [], 1
+            for row in rows:
+                table.append(TableLine(begin, [unguarded(cell.strip()) for cell in row]))
+                begin = rows.line_num + 1
+            tables.append(table)
     if not tables:
         raise _refused("table", "is no CSV", None, "quote whole cells that hold quotes or separators")
-    rows = max(tables, key=lambda table: len(next((row for row in table if row), [])))
-    return [[unguarded(cell.strip()) for cell in row] for row in rows]
+    return SourceTable(max(tables, key=lambda table: len(next((line.texts for line in table if line.texts), []))))
+
+
+def _place_text(line: int, column: int, *, is_sheet: bool) -> str:
+    """Say where a cell stands, both numbers from 1 on.
+
+    >>> _place_text(5, 28, is_sheet=False)
+    'line 5, column 28'
+    """
+    return f"{_load_openpyxl().utils.get_column_letter(column)}{line}" if is_sheet else f"line {line}, column {column}"
 
 
 def _split_unit(label: str) -> tuple[str, str]:
@@ -259,16 +364,16 @@ def _is_label(text: str) -> bool:
     return any(pattern.fullmatch(label) for pattern in (_PRICE, _RANGE)) or _path_of(label) is not None
 
 
-def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _read_offer(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> dict[str, Any]:
     """Make the document of an offer from the labels and values of its column."""
-    flat: dict[str, str] = {"name": name}
+    flat: dict[str, str] = {"name": name.text}
     prices: list[dict[str, str]] = []
     ranges: dict[str, dict[str, str]] = {}
-    for label, written in figures:
-        plain, unit = _split_unit(label)
+    for label, cell in figures:
+        plain, unit = _split_unit(label.text)
         path = _path_of(plain)
-        has_unit = unit and path != "power_kilowatts" and _NUMBER.fullmatch(written)
-        value = f"{written} {unit}" if has_unit else written
+        has_unit = unit and path != "power_kilowatts" and _NUMBER.fullmatch(with_commas(cell.text))
+        value = f"{cell.text} {unit}" if has_unit else cell.text
         if (price := _PRICE.fullmatch(plain)) is not None:
             more = dict(each.strip().partition(" ")[::2] for each in price["more"].split(";") if each.strip())
             every = price["every"] or ("" if price["per"] else "once")
@@ -277,14 +382,32 @@ def _read_offer(name: str, figures: Sequence[tuple[str, str]]) -> dict[str, Any]
             prices.append({**spelled, **more, "amount": value})
         elif (end := _RANGE.fullmatch(plain)) is not None:
             ranges.setdefault(end["field"], {})[end["end"].lower()] = value
-        elif path is None:
-            raise _refused(label, "is no rate, capacity or price of an offer", written, _REMEDY)
-        elif path in flat:
-            raise _refused(label, f"stands twice for {name}", written, "keep one row of it")
-        else:
+        elif path is not None:
             flat[path] = value
     lists = {_PRICES: prices, _RANGES: ranges}
     return {**_unflatten(flat), **{name: given for name, given in lists.items() if given}}
+
+
+def list_contradictions(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> Iterator[Problem]:
+    """List what cannot stand together in the column of an offer: a figure twice, two kinds of storage, half a range."""
+    first: dict[str, Cell] = {}
+    kinds: dict[str, tuple[str, Cell]] = {}
+    labels = {_split_unit(label.text)[0].lower() for label, _ in figures}
+    for label, cell in figures:
+        plain = _split_unit(label.text)[0].lower()
+        path = _path_of(plain) or ""
+        rule, remedy = "", "keep one of both"
+        if (storage := _STORAGE.fullmatch(path)) is not None:
+            kind, beside = kinds.setdefault(storage["block"], (storage["kind"], cell))
+            rule = "" if kind == storage["kind"] else f"stands beside another storage, in {beside.place}"
+        if (end := _RANGE.fullmatch(plain)) is not None and end["end"] in _OTHER_END:
+            other = f"range of {end['field']}, {_OTHER_END[end['end']]}"
+            rule, remedy = ("", remedy) if other in labels else ("has no other end", f"add a row {shown(other)}")
+        if (path or end) and first.setdefault(path or plain, cell) is not cell:
+            rule, remedy = f"gives what {first[path or plain].place} gives", "keep one of both"
+        if rule:
+            field = f"{cell.place} ({shown(label.text)} of {shown(name.text)})"
+            yield Problem(field, rule, shown(cell.text), remedy)
 
 
 def _flatten(block: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -316,18 +439,37 @@ def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _read_xlsx(content: bytes) -> list[list[str]]:
+def _read_xlsx(content: bytes) -> SourceTable:
     """Read the first sheet of a file of a spreadsheet, formulas by the values that were saved."""
     openpyxl = _load_openpyxl()
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             if sum(each.file_size for each in packed.infolist()) > _MAX_UNPACKED_BYTES:
                 raise _refused("table", "unpacks to more than 5 MB", None, "keep one sheet with the offers")
-        sheet = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True).worksheets[0]
-        rows = list(sheet.iter_rows(values_only=True, max_row=1_000, max_col=200))
+        values, formulas = (
+            openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=data_only).worksheets
+            for data_only in (True, False)
+        )
+        sheets = [sheet.title for sheet in values]
+        rows = list(values[0].iter_rows(max_row=1_000, max_col=200))
+        typed = list(formulas[0].iter_rows(values_only=True, max_row=1_000, max_col=200))
     except (zipfile.BadZipFile, KeyError, ValueError, IndexError, OSError) as error:
         raise _refused("table", f"is no xlsx that can be read ({error})", None, "save it again, or as CSV") from None
-    return [["" if cell is None else unguarded(str(cell).strip()) for cell in row] for row in rows]
+    without_value = [
+        Problem(
+            _place_text(line, column, is_sheet=True),
+            "is a formula without a saved value",
+            shown(getattr(formula, "text", formula)),  # that of an array is an object
+            "open and save it in the spreadsheet, or type the value",
+        )
+        for line, cells in enumerate(zip(rows, typed, strict=True), start=1)
+        for column, (cell, formula) in enumerate(zip(*cells, strict=True), start=1)
+        if formula is not None and cell.value is None and cell.data_type != "str"  # whose saved value is an empty text
+    ]
+    if without_value:
+        raise InvalidInput(without_value)
+    texts = [["" if cell.value is None else unguarded(str(cell.value).strip()) for cell in row] for row in rows]
+    return SourceTable([TableLine(number, row) for number, row in enumerate(texts, start=1)], sheets)
 
 
 def _write_xlsx(rows: Sequence[Sequence[Any]]) -> bytes:

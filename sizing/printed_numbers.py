@@ -1,6 +1,7 @@
 """Numbers of a document typed as answers print them: `2,048`, `$2.80`, `3,072 USD`.
 
-A comma counts only where it stands before three digits, as it then separates thousands in every number that is printed.
+A comma counts only where it stands before three digits, as it then separates thousands in every number that is printed;
+so do a space and an apostrophe.
 """
 
 from __future__ import annotations
@@ -19,9 +20,22 @@ CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _PRINTED = re.compile(
     r"\s*(?P<sign>[$€£¥])?\s*(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
 )
+_SPACED_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}([ \u00a0\u2009\u202f'\u2019])\d{3}(?:\1\d{3})*(?!\d)")
+"""Groups of three digits with one mark between them: a space of any width, or an apostrophe."""
 _COUNT, _NUMBER = ("int_parsing", "int_type"), ("float_parsing", "float_type")
 """Pydantic's kinds of error for a text that is no number; a count has no currency."""
 _Model = TypeVar("_Model", bound=BaseModel)
+
+
+def with_commas(text: str) -> str:
+    """Write commas between thousands that spaces or apostrophes separate.
+
+    Source: the SI brochure (BIPM, 9th edition, section 5.4.4) for spaces; banks in Switzerland write apostrophes.
+
+    >>> with_commas("90 000"), with_commas("$ 1'500'000.50"), with_commas("12 34")
+    ('90,000', '$ 1,500,000.50', '12 34')
+    """
+    return _SPACED_THOUSANDS.sub(lambda found: found[0].replace(found[1], ","), text)
 
 
 def validate_as_printed(model: type[_Model], document: object) -> _Model:
@@ -62,7 +76,7 @@ def _find_printed(document: object, error: ValidationError) -> dict[str, re.Matc
         is_count = problem["type"] in _COUNT
         if not isinstance(value, str) or not (is_count or problem["type"] in _NUMBER):
             continue
-        match = _PRINTED.fullmatch(value)
+        match = _PRINTED.fullmatch(with_commas(value))
         if match is None or _plain(match) == value:  # which is no count: 2.5
             continue
         is_money = bool(match["sign"] or match["code"])

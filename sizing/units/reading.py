@@ -10,7 +10,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sizing.errors import broken_rule, with_point
+from sizing.errors import broken_rule, with_point, without_points
+from sizing.printed_numbers import with_commas
 from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_YEAR
 from sizing.units.writing import rate_text
 
@@ -188,7 +189,9 @@ def rate_as_read(text: str) -> str | None:
 
 
 def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
-    match = _TERM.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
+    match = _TERM.fullmatch(with_commas(text)) if len(text) <= _MAX_CHARACTERS else None
+    if match is None and (remedy := without_points(text[:_MAX_CHARACTERS])):
+        raise broken_rule("has points between thousands", remedy)
     if match is None:
         raise broken_rule(f"is not {what}", f"write for example {example}")
     return _decimal(match[1]), match[2]

@@ -39,7 +39,7 @@ def test_offers_become_a_table_that_comes_back(client: httpx.Client) -> None:
     [
         (
             {"text": "offer,disk\nwarranty,5y\nwrite bandwidth,1 GB/s"},
-            "warranty is no rate, capacity or price of an offer",
+            "line 2, column 1 ('warranty') is no rate, capacity or price of an offer",
         ),
         ({"offers": [{"name": "a", "prices": [{"amount": 1}]}]}, "offers.0.prices.0.per is required"),
         (

@@ -268,6 +268,12 @@ MAX_EDITS = 15
 """From the first sight to the PDF of three offers, each with a name, two rates and a price."""
 
 
+def kept_as_csv(page: Page) -> list[str]:
+    with page.expect_download() as table:
+        page.get_by_role("button", name="As CSV").click()
+    return table.value.path().read_text().splitlines()
+
+
 def test_three_offers_are_typed_decided_and_kept_as_a_pdf_or_come_from_a_spreadsheet_and_go_to_one(
     visit: Visit, tmp_path: Path
 ) -> None:
@@ -288,24 +294,26 @@ def test_three_offers_are_typed_decided_and_kept_as_a_pdf_or_come_from_a_spreads
         page.get_by_role("button", name="PDF").click()
     kept.value.save_as(tmp_path / "offers.pdf")
     assert (tmp_path / "offers.pdf").read_bytes().startswith(b"%PDF")
+    assert kept_as_csv(page)[0] == f"offer,disk,flash,{HOSTILE}"
     page.evaluate(
         PASTE,
         "offer\tflash\tpasted\nread bandwidth\t90 GB/s\t9 GB/s\nprice per gpu, month\t\t7\ntiers.0.kind\t\tlocal-nvme",
     )
-    page.get_by_text("2 offers are read: flash, pasted.").wait_for()
-    typed(page, "offers.3.prices.0.amount", "8")
+    page.get_by_text("2 offers are read; they replace those before: flash, pasted.").wait_for()
+    typed(page, "offers.1.prices.0.amount", "8")
     page.get_by_role("button", name="Copy pasted").click()
     page.get_by_label("Growth, slider").fill("2")
-    with page.expect_download() as table:
-        page.get_by_role("button", name="As CSV").click()
-    assert table.value.path().read_text().splitlines() == [
-        f"offer,disk,{HOSTILE},flash,pasted,pasted 2",
-        "write bandwidth,40 GB/s,50 GB/s,,,",
-        "read bandwidth,90 GB/s,90 GB/s,90 GB/s,9 GB/s,9 GB/s",
-        '"price per offer, once","$450,000",1000,,,',
-        "tiers.0.kind,,,,local-nvme,local-nvme",
-        '"price per gpu, month",,,,8,8',
+    assert kept_as_csv(page) == [
+        "offer,flash,pasted,pasted 2",
+        "read bandwidth,90 GB/s,9 GB/s,9 GB/s",
+        "Tier 1: kind,,local-nvme,local-nvme",
+        '"price per gpu, month",,8,8',
     ]
+    said = page.locator("#offers-said").inner_text()
+    assert (
+        said
+        == "offers.csv holds the offers. The link of this page holds the rest too: currency, period, growth and the run."
+    )
 
 
 def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:

@@ -220,7 +220,24 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     assert amount.input_value() == ""
 
 
-def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_offers_and_is_answered(page: Page) -> None:
+def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_where_it_stands(page: Page) -> None:
+    asked_for(page, "offers")
+    page.evaluate(
+        PASTE,
+        "Name\tdisk\tflash\nWrite (GB/s)\t40\t150\nRead (GB/s)\t90\t300\n"
+        "range of storage.profile.write_bytes_per_second, low\t30 GB/s\t\n"
+        "range of storage.profile.write_bytes_per_second, high\t50 GB/s\t\n",
+    )
+    row = page.get_by_role("row", name="Range: write bandwidth")
+    row.wait_for()
+    assert [words(cell) for cell in row.locator("td").all()] == ["low 30 GB/s, high 50 GB/s", ""]
+    typed(page, "offers.1.storage.preset", "disk-array")
+    assert field(page, "offers.1.storage.preset").get_attribute("aria-invalid") == "true"
+    page.evaluate(PASTE, "Name\tdisk\t\nWrite (GB/s)\t40\t150")
+    page.get_by_text("line 1, column 3 names no offer, yet line 2, column 3 has a figure of it").wait_for()
+
+
+def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_all_offers_and_is_answered(page: Page) -> None:
     asked_for(page, "offers")
     page.get_by_role("button", name="Empty table").click()
     answered(page)
@@ -231,13 +248,13 @@ def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_empty_off
             "Usable capacity\t1 PB\t1 PB\nPrice per terabyte\t150\t250",
         )
     answered(page)
-    assert "2 offers are read: disk, flash." in words(page.locator("#offers-said"))
+    assert "2 offers are read; they replace those before: disk, flash." in words(page.locator("#offers-said"))
     assert "2 offers over" in words(page.locator("#shown"))
     names = page.locator("#offers thead [data-field]")
     assert [each.input_value() for each in names.all()] == ["disk", "flash"]
     assert page.locator("[data-price]").count() == 2, "no row of a price that nobody typed"
     page.evaluate(PASTE, "Name\tdisk\nRead bandwidth\t90 GB/s\nNotes\tfast")
-    page.get_by_text("Notes is no rate, capacity or price of an offer").wait_for()
+    page.get_by_text("line 3, column 1 ('Notes') is no rate, capacity or price of an offer").wait_for()
     page.evaluate("void dispatchEvent(new ErrorEvent('error', { error: new Error('torn') }))")
     page.locator("#shown.stale").wait_for()
     assert words(page.locator("#problems")) == "No answer: torn"
@@ -460,6 +477,11 @@ def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, ser
         timeout=SECONDS_UNTIL_STUCK,
     )
     assert stored.json()["scenario"]["checkpoint"]["interval_seconds"] == "2h"
+    asked_for(page, "offers")
+    page.get_by_label("Name of the scenario").fill("With offers")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("Saved as With offers: ").wait_for()
+    assert "scenario without the offers, which As CSV and As xlsx keep" in page.locator("#saved").inner_text()
     link.click()
     page.wait_for_url("**/#*")
     answered(page)

@@ -41,6 +41,21 @@ def test_what_is_no_count_is_refused_where_offers_are_judged_without_those_that_
         DECIDE.question.parse_request(document)
 
 
+@pytest.mark.parametrize("text", ["90 000", "90'000", "90\u2019000", "90\u00a0000", "90\u2009000", "$ 90\u202f000.00"])
+def test_prices_are_read_with_spaces_or_apostrophes_between_thousands(text: str) -> None:
+    assert decision(price=text).per_lost_gpu_hour == 90_000
+
+
+def test_points_between_thousands_of_a_price_are_refused_with_what_to_write() -> None:
+    with pytest.raises(InvalidInput, match=r"must be a number, got '€1.500.000,50': write 1500000.50, as a point"):
+        decision(price="€1.500.000,50")
+
+
+def test_a_space_that_breaks_no_line_is_shown_as_one() -> None:
+    with pytest.raises(InvalidInput, match="got '1 500 each'"):
+        decision(price="1\u202f500\u00a0each")
+
+
 def test_prices_are_read_with_sign_or_code() -> None:
     assert decision(price="$2.80", other="$5,000").per_lost_gpu_hour == 2.8
     assert decision(price="1,234.50 USD").per_lost_gpu_hour == 1234.5

@@ -105,6 +105,19 @@ def test_a_comma_before_three_digits_separates_thousands() -> None:
     assert parse_seconds("1,800s") == 1800
 
 
+@pytest.mark.parametrize("mark", [" ", "\u00a0", "\u2009", "\u202f", "'", "\u2019"])
+def test_a_space_or_an_apostrophe_before_three_digits_separates_thousands(mark: str) -> None:
+    assert parse_bytes_per_second(f"1{mark}234.5 GB/s") == 1_234.5e9
+    assert parse_bytes(f"1{mark}234{mark}567 B") == 1_234_567
+    with pytest.raises(PydanticCustomError, match="is not a size"):
+        parse_bytes(f"1{mark}23 TB")
+
+
+def test_points_between_thousands_are_refused_with_what_to_write() -> None:
+    with pytest.raises(PydanticCustomError, match=r"has points between thousands.*write 1500000"):
+        parse_bytes("1.500.000 TB")
+
+
 @pytest.mark.parametrize(("text", "said"), [("500G", "500GB, or 500GiB"), ("1.5 t", "1.5TB, or 1.5TiB")])
 def test_a_size_without_its_b_could_be_powers_of_1000_or_of_1024(text: str, said: str) -> None:
     with pytest.raises(PydanticCustomError, match=f"powers of 1000 or of 1024: write {said} as du and lsblk count"):

@@ -31,7 +31,6 @@ const TIER = {
 const UNIT = { per: "for each", every: "every" };
 const NEW_PRICE = { per: "offer", every: "once" };
 const NUM_EMPTY = 3;
-const UNNAMED = /^Offer \d+$/;
 const MAX_NAME_CHARACTERS = 60;
 const MAX_TIMES = 3;
 const GROWTHS = { gpus: "of the GPUs", model: "of the model", "gpus yearly": "of the GPUs, each year", "model yearly": "of the model, each year" };
@@ -88,7 +87,7 @@ function table() {
     "table",
     {},
     element("thead", {}, element("tr", {}, element("td", {}), head)),
-    element("tbody", {}, body, prices, element("tr", {}, element("td", {}), last)),
+    element("tbody", {}, body, prices, ranges(), element("tr", {}, element("td", {}), last)),
   );
 }
 
@@ -102,6 +101,15 @@ function others() {
     if (known.has(field.path)) return [];
     known.add(field.path);
     return { ...field, label: labelOf(field.path) };
+  });
+}
+
+/** The ranges of inputs that a table or a link gave, which are changed there. */
+function ranges() {
+  const paths = new Set(purchase.offers.flatMap((offer) => Object.keys(offer.ranges ?? {})));
+  return [...paths].map((path) => {
+    const cells = purchase.offers.map((offer) => element("td", {}, Object.entries(offer.ranges?.[path] ?? {}).map(([end, value]) => `${end} ${value}`).join(", ")));
+    return element("tr", {}, element("th", { scope: "row", title: path }, `Range: ${labelOf(path).toLowerCase()}`), cells);
   });
 }
 
@@ -215,21 +223,14 @@ function paste(event) {
   read({ text });
 }
 
-/** Read a table: its offers take the place of those of the same names, and of the example. */
+/** Read a table: its offers take the place of all. */
 async function read(given) {
   const found = await attempt("The table is being read.", () => sent("POST", TABLES, given));
   if (!found) return;
-  const isExample = JSON.stringify(purchase.offers) === JSON.stringify(aligned(schema.examples[0]).offers);
-  const names = found.offers.map(({ name }) => name);
-  const kept = isExample ? [] : complete(purchase.offers).filter((offer) => !names.includes(offer.name) && !isUntouched(offer));
+  const names = found.offers.map(({ name }) => name).join(", ");
   numTiers = 0;
-  say(`${names.length === 1 ? "1 offer is" : `${names.length} offers are`} read: ${names.join(", ")}.`);
-  rebuilt([...kept, ...found.offers]);
-}
-
-/** Whether an offer, without prices that have no amount, is still as an empty table has it. */
-function isUntouched({ name, ...figures }) {
-  return UNNAMED.test(name) && leaves(figures, "").length === 0;
+  say(found.offers.length === 1 ? `1 offer is read; it replaces those before: ${names}.` : `${found.offers.length} offers are read; they replace those before: ${names}.`);
+  rebuilt(found.offers);
 }
 
 async function write(kind) {
@@ -238,6 +239,7 @@ async function write(kind) {
   if (!made[kind]) return say(`This service writes no ${kind}.`);
   const content = kind === "csv" ? made.csv : Uint8Array.from(atob(made.xlsx), (each) => each.charCodeAt(0));
   download(`offers.${kind}`, new Blob([content]));
+  say(`offers.${kind} holds the offers. The link of this page holds the rest too: currency, period, growth and the run.`);
 }
 
 async function attempt(doing, action) {

@@ -45,7 +45,8 @@ async function save(scenario) {
     const { id, name } = await sent("POST", "v1/scenarios", { name: byId("save-name").value, scenario });
     const link = new URL(`./#saved-${id}`, location.href).href;
     const read = element("a", { href: `v1/scenarios/${id}/report` }, "its report");
-    tell([`Saved as ${name}: `, element("a", { href: link }, link), ", ", read, "."]);
+    const without = byId("offers").hidden ? "" : " It holds the scenario without the offers, which As CSV and As xlsx keep; the address of this page holds both.";
+    tell([`Saved as ${name}: `, element("a", { href: link }, link), ", ", read, `.${without}`]);
     byId("needs-token").hidden = true;
   } catch (error) {
     refused(error);

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from sizing.cluster.adapters import MAX_ADAPTERS
-from sizing.errors import broken_rule, explain_details, follows_from_others
+from sizing.errors import broken_rule, explain_details, follows_from_others, found_in
 from sizing.questions.decide.ranges import Ranges
 from sizing.run.checkpoint import Tier, TierKind
 from sizing.spelling import AnySpelling
@@ -306,9 +306,11 @@ _OFFERS, _PRICES, _RANGES = "offers", "prices", "ranges"
 class RefusedOffer(StrictModel):
     """An offer that breaks rules."""
 
-    name: str = Field(description="Offer as the request names it, or where it stands there.")
+    name: str = Field(description="Offer as the request names it, or its number there, as offer 3.")
     problems: list[str] = Field(description="What is wrong with it, a sentence each; fields by their paths within it.")
-    fields: list[str] = Field(description="Path in the request of the field of each problem.")
+    fields: list[str] = Field(
+        description="Path in the request of the field of each problem; of fields of which one must go, of the first."
+    )
     is_judged: bool = Field(description="Whether only its prices are wrong: it is then judged without them.")
 
 
@@ -347,11 +349,12 @@ def split_refused(document: object, error: ValidationError) -> Split | None:
 
 def _explain_refusal(offer: object, place: int, errors: list[ErrorDetails]) -> RefusedOffer:
     name = offer.get("name") if isinstance(offer, Mapping) else None
-    path = f"{_OFFERS}.{place}"
     problems = explain_details(errors, Offer, skip=2).problems
     return RefusedOffer(
-        name=name if isinstance(name, str) and name else path,
+        name=name if isinstance(name, str) and name else f"offer {place + 1}",
         problems=[problem.sentence for problem in problems],
-        fields=[f"{path}.{problem.field}" if problem.field else path for problem in problems],
+        fields=[
+            ".".join(filter(None, (_OFFERS, str(place), problem.field, found_in(problem.rule)))) for problem in problems
+        ],
         is_judged=all(_PRICES in details["loc"][2:3] for details in errors),
     )

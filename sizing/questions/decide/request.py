@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from sizing.errors import broken_rule
+from sizing.errors import broken_rule, shown
 from sizing.field_paths import value_at, with_fields
 from sizing.printed_numbers import with_plain_numbers
 from sizing.questions.decide.offers import Grows, Name, Offer, RefusedOffer, split_refused
@@ -360,8 +360,9 @@ class DecisionRequest(InputModel):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         for what, named in (("workloads", self.workloads), ("offers", self.offers)):
-            if len({each.name for each in named}) < len(named):
-                raise broken_rule(f"has two {what} of one name", "name each of them differently")
+            names = [each.name for each in named]
+            if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+                raise broken_rule(f"has two {what} of one name, {shown(twice)}", "name each of them differently")
         if sum(each.share_fraction for each in self.workloads) > 1 + _SHARES_ADD_UP:
             raise broken_rule("has workloads whose share_fraction add to more than 1", "give each its part of the time")
         return self

@@ -41,7 +41,7 @@ _PRICES = "prices."
 _SMALL_SHARE = 0.01
 """Shares below are within the error of their estimate."""
 _METHOD = (
-    "Method: each workload is answered under each offer with every combination of settings, as ckpt-size answer would; "
+    "Method: each workload is answered under each offer with every combination of settings, as if it ran alone; "
     "a line of the ledger is quantity x price x times, and GPU time without useful work is lost"
 )
 
@@ -246,7 +246,7 @@ def _tabulate_offers(report: DecisionReport) -> Grid:
 def _list_details(report: DecisionReport) -> Iterator[Grid]:
     """List the tables below the offers and their odds; those without a row are left out later."""
     sources = [
-        (workload.name, origin.kind, origin.source)
+        (workload.name, origin.kind, source_text(origin.source))
         for workload in report.offers[0].workloads
         for origin in workload.provenance
         if origin.source
@@ -318,12 +318,13 @@ def _tabulate_needs(report: DecisionReport) -> Grid:
     for offer, workload in _list_workloads(report):
         cells = dict.fromkeys(fields, _NOTHING)
         for need in workload.needs:
-            offered = UNKNOWN if need.offered is None else figure_text(need.field, need.offered)
-            cells[need.field] = f"{figure_text(f'required.{need.field}', need.needed)} of {offered}"
+            offered = "(offer does not say)" if need.offered is None else f"of {figure_text(need.field, need.offered)}"
+            cells[need.field] = f"{figure_text(f'required.{need.field}', need.needed)} {offered}"
         if workload.needs:
             interval = workload.needs_interval_seconds
-            every = _NOTHING if interval is None else f"{exact_number_text(interval)} s ({seconds_text(interval)})"
-            rows.append((offer.name, workload.name, *cells.values(), every))
+            # Rounded further, an interval that is typed back would miss a target at rates that just meet it.
+            every = f"{exact_number_text(round(interval or 0.0, 3))} s ({seconds_text(interval or 0.0)})"
+            rows.append((offer.name, workload.name, *cells.values(), _NOTHING if interval is None else every))
     columns = ("offer", "workload", *map(figure_words, fields), "interval")
     return Grid("Needed together with the proposed settings, and offered", columns, tuple(rows), leads=True)
 

@@ -1,5 +1,6 @@
 """Where a decision could mislead: what nobody priced or stated, what grows, what others take, and turns among three."""
 
+import re
 from typing import Any
 
 import pytest
@@ -253,6 +254,22 @@ def test_what_is_needed_together_is_enough_and_a_little_less_is_not(targets: Any
     required = REQUIRE.answer(scenario).needed
     assert required.write_bytes_per_second == pytest.approx(rates[WRITE_RATE])
     assert (required.read_bytes_per_second or rates[READ_RATE]) == pytest.approx(rates[READ_RATE])
+
+
+def test_needs_as_they_are_printed_meet_the_targets_when_they_are_typed_back() -> None:
+    """The interval to the millisecond; with a capacity that the offer does not state."""
+    asked = question(offer("offer", SLOW, ONCE))
+    asked["workloads"][0]["scenario"]["targets"] = {"min_goodput_fraction": 0.945, "recovery_seconds": "14min"}
+    report = DECIDE.answer(asked)
+    (workload,) = report.offers[0].workloads
+    assert workload.proposed
+    grid = next(each for each in decision_summary(report).grids if each.title.startswith("Needed together"))
+    ((*_, write, read, capacity, every),) = grid.rows
+    assert re.fullmatch(r"\d+\.\d{1,3} s \(\d+\.\d+ \w+\)", every)
+    assert capacity.endswith(" GB (offer does not say)")
+    typed = {WRITE_RATE: write.split(" of ")[0], READ_RATE: read.split(" of ")[0], INTERVAL: every.split(" (")[0]}
+    scenario = asked["workloads"][0]["scenario"] | {"storage": SLOW}
+    assert all(check.met for check in answer(with_fields(scenario, workload.proposed.settings | typed)).targets)
 
 
 def test_a_proposed_interval_is_one_that_saves_can_keep() -> None:

@@ -582,11 +582,20 @@ def test_a_price_that_breaks_a_rule_is_told_in_a_sentence_beside_the_verdict(pri
     assert [(each.name, each.verdict, each.total) for each in report.offers] == [("a", "enough", None)]
 
 
+def test_an_offer_without_a_name_is_told_by_its_number_and_one_with_two_storages_by_the_first_of_them() -> None:
+    both = {"preset": "disk-array", "profile": FLASH["profile"]}
+    report = DECIDE.answer(question(offer(), offer("", FLASH), offer("both", both)))
+    assert [(each.name, each.fields) for each in report.refused_offers] == [
+        ("offer 2", ["offers.1.name"]),
+        ("both", ["offers.2.storage.preset"]),
+    ]
+
+
 def broken() -> Iterator[tuple[dict[str, Any], str]]:
     without_currency = question(offer())
     del without_currency["currency"]
     yield without_currency, "currency"
-    yield question(offer(), offer()), "two offers of one name"
+    yield question(offer(), offer()), "two offers of one name, 'flash'"
     with_storage = question(offer())
     with_storage["workloads"][0]["scenario"]["storage"] = FLASH
     yield with_storage, "move them into the offers"
