@@ -46,10 +46,14 @@ function rowOf(field) {
   return row(field, schema, (value) => put(asTyped(field, value), value), (value) => put(field, value));
 }
 
-/** Show a scenario in the form; what is being typed stays as it is. */
+/** Show a scenario in the form. What is being typed stays as it is, unless the scenario comes from elsewhere. */
 export function show(shown) {
+  const typed = shown === scenario ? document.activeElement : undefined;
   if (shown !== scenario) replaced = {};
   scenario = shown;
+  const write = (id, value) => {
+    if (byId(id) !== typed) byId(id).value = value;
+  };
   for (const { path } of FIELDS) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
   showCleared();
@@ -82,11 +86,6 @@ export function showFor(question) {
   for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
   for (const group of byId("blocks").children) group.hidden = !group.querySelector(".field:not([hidden])");
   byId("layouts").parentElement.hidden = !takes(question, "parallelism");
-}
-
-function write(id, value) {
-  const input = byId(id);
-  if (input !== document.activeElement) input.value = value;
 }
 
 function put(field, value) {
