@@ -50,3 +50,32 @@ def test_back_shows_in_the_focused_field_too_what_the_answer_is_of(page: Page) -
     assert page.locator(NUM_GPUS).input_value() == "2048"
     assert scenario(page)["cluster"]["num_gpus"] == 2048
     assert "on 2,048 GPUs" in words(page.locator("#shown"))
+
+
+def named_offers(page: Page) -> list[str]:
+    return [each.input_value() for each in page.locator("#offers thead [data-field]").all()]
+
+
+def test_back_brings_again_what_one_click_took_away(page: Page) -> None:
+    asked_for(page, "offers")
+    typed(page, "cluster.num_gpus", "2048")
+    page.get_by_label("Name, parallel file system").fill("mine")
+    page.locator("#shown").get_by_text("mine").first.wait_for()
+    answered(page)
+    offers = named_offers(page)
+    for label, left in (("Empty table", ["Offer 1", "Offer 2", "Offer 3"]), ("Remove mine", offers[1:])):
+        page.get_by_role("button", name=label).click()
+        assert named_offers(page) == left
+        assert "Back in the browser brings the former offers again" in words(page.locator("#offers-said"))
+        answered(page)
+        went_back(page)
+        assert named_offers(page) == offers
+        assert words(page.locator("#offers-said")) == ""
+    page.get_by_role("button", name="Start again").click()
+    assert "Back in the browser" in words(page.locator("#said"))
+    assert "mine" not in named_offers(page)
+    answered(page)
+    went_back(page)
+    assert named_offers(page) == offers
+    assert page.locator(NUM_GPUS).input_value() == "2048"
+    assert words(page.locator("#said")) == ""

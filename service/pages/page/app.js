@@ -37,8 +37,8 @@ async function start() {
   const { workloads, ...purchase } = decisions.examples[0];
   reference = { question: "answer", scenario: scenarios.examples[0], purchase };
   form.build(scenarios, (scenario) => edit({ scenario }, MILLISECONDS_BETWEEN_KEYS), outdate);
-  offers.build(decisions, (changed) => edit({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
-  byId("start-again").addEventListener("click", () => edit({ ...reference, question: state.question }));
+  offers.build(decisions, (changed) => edit({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS), keepForBack);
+  byId("start-again").addEventListener("click", startAgain);
   byId("copy-link").addEventListener("click", copyLink);
   for (const link of document.querySelectorAll(".skip, #summary")) link.addEventListener("click", (event) => goTo(event, "answer"));
   saving.offer(() => state.scenario);
@@ -67,6 +67,17 @@ async function named(hash) {
   const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
   if (isState) return { state: given, said: "" };
   return { said: hash.length > 1 ? "The link is not whole: this is the first example." : "" };
+}
+
+/** Let the browser's Back bring again what stands now, before something takes its place at one click. */
+function keepForBack() {
+  history.pushState(null, "", location.href);
+}
+
+function startAgain() {
+  keepForBack();
+  edit({ ...reference, question: state.question });
+  byId("said").textContent = "This is the first example. Back in the browser brings again what stood here.";
 }
 
 /** Go to a part of the page. The address stays the link. */

@@ -41,11 +41,13 @@ let latest = {};
 let purchase = {};
 let numTiers = 0;
 let changed = () => {};
+let keep = () => {};
 
-/** Learn the schema of decisions; `onChange` gets every new purchase. */
-export function build(decisions, onChange) {
+/** Learn the schema of decisions; `onChange` gets every new purchase, `keepForBack` keeps the one before it. */
+export function build(decisions, onChange, keepForBack) {
   schema = decisions;
   changed = onChange;
+  keep = keepForBack;
   document.addEventListener("paste", paste);
 }
 
@@ -55,10 +57,9 @@ export function show(shown) {
   latest = shown;
   purchase = aligned(shown);
   const focused = document.activeElement?.id;
-  const said = byId("offers-said")?.textContent ?? "";
   const about = element("div", { class: "purchase" }, rows(PURCHASE), growth());
   const wide = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Offers" }, table());
-  byId("offers").replaceChildren(element("h2", {}, "Offers"), about, wide, actions(), imports(), element("p", { id: "offers-said", role: "status" }, said));
+  byId("offers").replaceChildren(element("h2", {}, "Offers"), about, wide, actions(), imports(), element("p", { id: "offers-said", role: "status" }));
   for (const input of byId("offers").querySelectorAll("[data-field]")) input.value = valueAt(purchase, input.id) ?? "";
   number();
   if (focused && byId("offers").contains(byId(focused))) byId(focused).focus();
@@ -82,7 +83,7 @@ function table() {
   const body = [...RATES, ...others()].map((field) => line(field.label, field, (index) => `offers.${index}.${field.path}`));
   const prices = (purchase.offers[0]?.prices ?? []).map((_, each) => line(unit(each), { label: `Price ${each + 1}`, isPrice: true }, (index) => `offers.${index}.prices.${each}.amount`));
   const last = purchase.offers.map(({ name }, index) =>
-    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => rebuilt(without(purchase.offers, index)), `Remove ${name}`)),
+    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => replaced(without(purchase.offers, index)), `Remove ${name}`)),
   );
   return element(
     "table",
@@ -144,7 +145,7 @@ function unit(each) {
     const take = ({ target }) => rebuilt(purchase.offers.map((offer) => withValue(offer, `prices.${each}.${name}`, target.value || undefined)));
     return element("select", { id: `price-${each}-${name}`, "aria-label": `Price ${each + 1} ${label}`, onchange: take }, options);
   });
-  const remove = button("\u00d7", () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }))), `Remove price ${each + 1}`);
+  const remove = button("\u00d7", () => replaced(purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }))), `Remove price ${each + 1}`);
   return element("div", { class: "unit" }, "Price per ", choices, remove);
 }
 
@@ -194,7 +195,7 @@ function actions() {
     numTiers = 1 + Math.max(numTiers, ...purchase.offers.map((offer) => offer.tiers?.length ?? 0));
     rebuilt(purchase.offers);
   };
-  const empty = () => rebuilt(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })));
+  const empty = () => replaced(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })));
   const made = { "Add an offer": added, "Add a price": price, "Add a tier": tier, "Empty table": empty, "As CSV": () => write("csv"), "As xlsx": () => write("xlsx") };
   return element("p", { class: "actions" }, Object.entries(made).map(([label, act]) => button(label, act)));
 }
@@ -223,8 +224,9 @@ async function read(given) {
   const names = found.offers.map(({ name }) => name);
   const kept = isExample ? [] : complete(purchase.offers).filter((offer) => !names.includes(offer.name) && !isUntouched(offer));
   numTiers = 0;
-  say(`${names.length === 1 ? "1 offer is" : `${names.length} offers are`} read: ${names.join(", ")}.`);
+  keep();
   rebuilt([...kept, ...found.offers]);
+  say(`${names.length === 1 ? "1 offer is" : `${names.length} offers are`} read: ${names.join(", ")}.`);
 }
 
 /** Whether an offer, without prices that have no amount, is still as an empty table has it. */
@@ -284,6 +286,13 @@ function put(path, value) {
   purchase = latest;
   if (path.endsWith(".amount")) number();
   changed(latest);
+}
+
+/** Put offers in the place of others, which Back brings again. */
+function replaced(offers) {
+  keep();
+  rebuilt(offers);
+  say("Back in the browser brings the former offers again.");
 }
 
 function rebuilt(offers) {
