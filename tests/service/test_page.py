@@ -337,6 +337,28 @@ def test_everybody_can_use_it(visit: Visit, width: int, scheme: Scheme) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+FOCUSED_BESIDE_HEADS = """() => {
+    const { left, right } = document.activeElement.getBoundingClientRect();
+    const place = document.activeElement.closest(".wide").getBoundingClientRect();
+    return document.activeElement.closest("tr").firstElementChild.getBoundingClientRect().right <= left && right <= place.right;
+}"""
+FOCUSED = "document.activeElement.id || document.activeElement.textContent"
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_the_focused_field_of_an_offer_stands_beside_the_heads_of_its_rows(visit: Visit, width: int) -> None:
+    page = visit(width=width)
+    asked_for(page, "offers")
+    for _ in range(5):
+        page.get_by_role("button", name="Add an offer").click()
+    answered(page)
+    page.locator("[id='offers.6.capacity_bytes']").focus()
+    for place in reversed(range(7)):
+        assert page.evaluate(FOCUSED) == f"offers.{place}.capacity_bytes"
+        assert page.evaluate(FOCUSED_BESIDE_HEADS), place
+        page.keyboard.press("Shift+Tab")
+
+
 SHADES = """canvas => {
     const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     const counts = {};
