@@ -359,6 +359,19 @@ def test_the_focused_field_of_an_offer_stands_beside_the_heads_of_its_rows(visit
         page.keyboard.press("Shift+Tab")
 
 
+def test_a_button_of_the_offers_leads_to_the_new_field_or_to_the_neighbour_of_what_goes(visit: Visit) -> None:
+    page = visit()
+    asked_for(page, "offers")
+    for button, focused in (
+        ("Add an offer", "offers.2.name"), ("Copy all flash", "offers.2.name"), ("Remove all flash 2", "offers.2.name"),
+        ("Remove Offer 2", "offers.1.name"), ("Add a price", "price-3-per"), ("Remove price 4", "price-2-per"), ("Remove price 1", "price-0-per"),
+        ("Add a tier", "offers.0.tiers.0.kind"), ("Remove parallel file system", "offers.0.name"), ("Remove all flash", "Add an offer"),
+        ("Empty table", "offers.0.name"),
+    ):  # fmt: skip
+        page.get_by_role("button", name=button, exact=True).press("Enter")
+        assert page.evaluate(FOCUSED) == focused, button
+
+
 SHADES = """canvas => {
     const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     const counts = {};

@@ -83,7 +83,7 @@ function table() {
   const body = [...RATES, ...others()].map((field) => line(field.label, field, (index) => `offers.${index}.${field.path}`));
   const prices = (purchase.offers[0]?.prices ?? []).map((_, each) => line(unit(each), { label: `Price ${each + 1}`, isPrice: true }, (index) => `offers.${index}.prices.${each}.amount`));
   const last = purchase.offers.map(({ name }, index) =>
-    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => replaced(without(purchase.offers, index)), `Remove ${name}`)),
+    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => remove(index), `Remove ${name}`)),
   );
   return element(
     "table",
@@ -145,8 +145,9 @@ function unit(each) {
     const take = ({ target }) => rebuilt(purchase.offers.map((offer) => withValue(offer, `prices.${each}.${name}`, target.value || undefined)));
     return element("select", { id: `price-${each}-${name}`, "aria-label": `Price ${each + 1} ${label}`, onchange: take }, options);
   });
-  const remove = button("\u00d7", () => replaced(purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }))), `Remove price ${each + 1}`);
-  return element("div", { class: "unit" }, "Price per ", choices, remove);
+  const left = () => purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }));
+  const neighbour = `price-${Math.min(each, purchase.offers[0].prices.length - 2)}-per`;
+  return element("div", { class: "unit" }, "Price per ", choices, button("\u00d7", () => replaced(left(), neighbour), `Remove price ${each + 1}`));
 }
 
 /** Number the amounts as the question does, which leaves out those that are not given. */
@@ -189,13 +190,13 @@ function growth() {
 }
 
 function actions() {
-  const added = () => rebuilt([...purchase.offers, { name: free("Offer"), storage: {}, prices: [NEW_PRICE] }]);
-  const price = () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: [...offer.prices, NEW_PRICE] })));
+  const added = () => rebuilt([...purchase.offers, { name: free("Offer"), storage: {}, prices: [NEW_PRICE] }], `offers.${purchase.offers.length}.name`);
+  const price = () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: [...offer.prices, NEW_PRICE] })), `price-${purchase.offers[0]?.prices.length}-per`);
   const tier = () => {
     numTiers = 1 + Math.max(numTiers, ...purchase.offers.map((offer) => offer.tiers?.length ?? 0));
-    rebuilt(purchase.offers);
+    rebuilt(purchase.offers, `offers.0.tiers.${numTiers - 1}.kind`);
   };
-  const empty = () => replaced(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })));
+  const empty = () => replaced(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })), "offers.0.name");
   const made = { "Add an offer": added, "Add a price": price, "Add a tier": tier, "Empty table": empty, "As CSV": () => write("csv"), "As xlsx": () => write("xlsx") };
   return element("p", { class: "actions" }, Object.entries(made).map(([label, act]) => button(label, act)));
 }
@@ -260,7 +261,11 @@ function say(text) {
 function copy(index) {
   const { name } = purchase.offers[index];
   const copied = structuredClone({ ...purchase.offers[index], name: free(name.replace(/ \d+$/, "").slice(0, MAX_NAME_CHARACTERS - 4)) });
-  rebuilt([...purchase.offers.slice(0, index + 1), copied, ...purchase.offers.slice(index + 1)]);
+  rebuilt([...purchase.offers.slice(0, index + 1), copied, ...purchase.offers.slice(index + 1)], `offers.${index + 1}.name`);
+}
+
+function remove(index) {
+  replaced(without(purchase.offers, index), `offers.${Math.min(index, purchase.offers.length - 2)}.name`);
 }
 
 /** A name that no offer has, with the first number from 2 on that is free. */
@@ -289,15 +294,17 @@ function put(path, value) {
 }
 
 /** Put offers in the place of others, which Back brings again. */
-function replaced(offers) {
+function replaced(offers, place) {
   keep();
-  rebuilt(offers);
+  rebuilt(offers, place);
   say("Back in the browser brings the former offers again.");
 }
 
-function rebuilt(offers) {
+/** Show other offers, and ask of them. The field whose id is `place` gets the focus; where there is none, the first button below. */
+function rebuilt(offers, place) {
   const next = { ...purchase, offers };
   show(next);
+  if (place) (byId(place) ?? byId("offers").querySelector(".actions button")).focus();
   changed(next);
 }
 
