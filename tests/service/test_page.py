@@ -372,6 +372,19 @@ def test_a_button_of_the_offers_leads_to_the_new_field_or_to_the_neighbour_of_wh
         assert page.evaluate(FOCUSED) == focused, button
 
 
+def test_escape_closes_what_a_field_is_until_the_field_is_left(visit: Visit) -> None:
+    page = visit()
+    about = page.locator("[id='cluster.num_gpus-about']")
+    for _ in range(2):
+        page.locator("[id='cluster.num_gpus']").focus()
+        assert about.is_visible()
+        page.keyboard.press("Escape")
+        assert about.is_hidden()
+        page.keyboard.press("End")
+        assert about.is_hidden()
+        page.keyboard.press("Shift+Tab")
+
+
 SHADES = """canvas => {
     const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     const counts = {};

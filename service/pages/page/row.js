@@ -10,7 +10,7 @@ import { slider } from "./sliders.js";
 const WHOLE = ["model", "storage"];
 const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
 
-/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. */
+/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. Escape hides what the field is, until it is left. */
 export function row(field, schema, take, slid) {
   const { choices, placeholder } = described(schema, field.path);
   const about = {
@@ -21,7 +21,11 @@ export function row(field, schema, take, slid) {
   };
   return element(
     "div",
-    { class: "field" },
+    {
+      class: "field",
+      onkeydown: ({ key, currentTarget }) => key === "Escape" && currentTarget.classList.add("read"),
+      onfocusout: ({ currentTarget }) => currentTarget.classList.remove("read"),
+    },
     element("label", { for: field.path }, field.label),
     inputOf(about, field, { choices, placeholder }),
     field.slides ? slider(field, (step) => slid(valueOf(step))) : "",
