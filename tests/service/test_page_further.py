@@ -12,7 +12,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.pages import FURTHER
-from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import HOSTILE, Service, bearer, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered, typed
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
@@ -286,6 +287,30 @@ def test_a_scenario_is_shared_opens_read_only_and_is_withdrawn(
     assert "must be the key of a sharing link that has not ended" in shared.locator("#problems").inner_text()
     assert shared.locator("#answer").inner_text() == ""
     visitor.close()
+
+
+def test_scenarios_of_one_name_are_told_apart_and_one_is_deleted(
+    opened: BrowserContext, rest: httpx.Client, service: Service
+) -> None:
+    document = {"name": "Saved twice", "scenario": REFERENCE_SCENARIO}
+    ids = [rest.post("/v1/scenarios", json=document, headers=bearer(service.token)).json()["id"] for _ in range(2)]
+    page = visited(opened, rest, f"/comparison#{','.join(ids)}")
+    labels = [page.locator(f"li:has([value='{each}'])") for each in ids]
+    assert [words(label).splitlines()[0] for label in labels] == ["Saved twice (2)", "Saved twice"], "the latest first"
+    assert [label.locator("time").count() for label in labels] == [1, 1]
+    page.get_by_role("heading", name="Saved twice (2)").or_(page.get_by_role("columnheader", name="Saved twice (2)")).first.wait_for()
+    page = visited(opened, rest, "/scenarios")
+    use_token(page, service)
+    rows = page.get_by_role("row", name="Saved twice")
+    for answer, left in (("dismiss", 2), ("accept", 1)):
+        page.once("dialog", lambda dialog, answer=answer: getattr(dialog, answer)())  # type: ignore[misc]
+        rows.first.get_by_role("button", name="Delete").click()
+        if answer == "accept":
+            page.get_by_text("Saved twice is deleted.").wait_for()
+            answered(page)
+        assert rows.count() == left
+    assert rest.get(f"/v1/scenarios/{ids[1]}").status_code == httpx.codes.NOT_FOUND
+    assert rest.get(f"/v1/scenarios/{ids[0]}").status_code == httpx.codes.OK
 
 
 def test_the_audit_log_is_shown_to_admins_alone_and_filtered(
