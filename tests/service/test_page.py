@@ -422,9 +422,12 @@ def test_the_gpus_that_write_are_seen(visit: Visit, tmp_path: Path) -> None:
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
 
 
-def linked(service: Service, scenario: dict[str, Any]) -> str:
+NO_OFFERS: dict[str, Any] = {"offers": []}
+
+
+def linked(service: Service, scenario: dict[str, Any], *, purchase: object = NO_OFFERS) -> str:
     """A link to the answer of a scenario, packed as the page packs its state."""
-    state = {"question": "answer", "scenario": scenario, "purchase": {"offers": []}}
+    state = {"question": "answer", "scenario": scenario, "purchase": purchase}
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     packed = packer.compress(json.dumps(state).encode()) + packer.flush()
     return f"{service.address}/#{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"

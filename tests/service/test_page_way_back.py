@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, typed
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, linked, typed
 from tests.service.test_page_form import REFUSED, scenario
 from tests.testbed.browser import words
 
@@ -79,3 +80,37 @@ def test_back_brings_again_what_one_click_took_away(page: Page) -> None:
     assert named_offers(page) == offers
     assert page.locator(NUM_GPUS).input_value() == "2048"
     assert words(page.locator("#said")) == ""
+
+
+def opened(page: Page, link: str) -> str:
+    """Go to a link as the address line does, and return what is said of it."""
+    page.evaluate("document.getElementById('said').textContent = '?'")
+    page.evaluate("(link) => { location.href = link; }", link)
+    page.locator("#said:not(:text-is('?'))").wait_for(state="attached")
+    answered(page)
+    return words(page.locator("#said"))
+
+
+def test_a_damaged_link_stays_in_the_address_to_be_mended(page: Page, service: Service) -> None:
+    scenario_linked = REFERENCE_SCENARIO | {"checkpoint": {"interval_seconds": "2h"}}
+    link = linked(service, scenario_linked)
+    assert "not whole" in opened(page, link[:-20])
+    assert page.url == link[:-20], "it is still there"
+    assert page.locator("[id='checkpoint.interval_seconds']").input_value() == "4h"
+    for end in ("", ".", ")", "%20"):
+        assert opened(page, link + end) == ""
+        assert scenario(page) == scenario_linked
+    typed(page, "cluster.num_gpus", "2048")
+    assert page.url != link, "what is typed stands in the address again"
+
+
+def test_a_link_that_holds_what_cannot_be_shown_says_that_it_is_not_whole(page: Page, service: Service) -> None:
+    purchases = [{"offers": [None]}, {"offers": [{"name": "a", "prices": None}]}, {"offers": [], "growth": []}, [], None]
+    links = [linked(service, REFERENCE_SCENARIO, purchase=purchase) for purchase in purchases]
+    for link in (f"{service.address}/#constructor", f"{service.address}/#toString", *links):
+        assert "not whole" in opened(page, link)
+        assert words(page.locator("#problems")) == ""
+        assert words(page.locator("#shown .title")) == "megatron-1t"
+    text = {"storage": {"profile": "fast"}}
+    assert opened(page, linked(service, REFERENCE_SCENARIO | text)) == ""
+    assert scenario(page)["storage"] == text["storage"]

@@ -26,6 +26,8 @@ let under_way;
 let later;
 let slow;
 let isMaking = false;
+/** The state that stands in the place of one that the address does not hold, which stays there to be mended. */
+let substitute;
 
 for (const kind of ["error", "unhandledrejection"]) window.addEventListener(kind, ({ error, reason }) => (error ?? reason) && showProblem(error ?? reason)); // no old answer stands as if it were of now
 remember();
@@ -51,22 +53,32 @@ async function fromAddress() {
   const { state: given, said } = await named(location.hash);
   byId("said").textContent = said;
   change(given ?? reference);
+  substitute = given ? undefined : state;
 }
 
 /** The state that an address holds, that of the saved scenario or of the question which it names; and what is said of it. */
 async function named(hash) {
   const question = hash.slice(1);
-  if (question in QUESTIONS) return { state: { ...("scenario" in state ? state : await current()), question }, said: "" };
+  if (Object.hasOwn(QUESTIONS, question)) return { state: { ...("scenario" in state ? state : await current()), question }, said: "" };
   try {
     const scenario = await saving.savedAt(hash);
     if (scenario) return { state: { ...reference, scenario }, said: "" };
   } catch (error) {
     return { said: error.message };
   }
-  const given = hash.length > 1 ? await unpacked(hash.slice(1)) : undefined;
-  const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
-  if (isState) return { state: given, said: "" };
-  return { said: hash.length > 1 ? "The link is not whole: this is the first example." : "" };
+  if (hash.length < 2) return { state: reference, said: "" };
+  const given = await unpacked(hash.slice(1));
+  if (isState(given)) return { state: given, said: "" };
+  return { said: "The link in the address is not whole: mend it there, or go on from here. This is the first example." };
+}
+
+/** Whether what a link holds has the blocks and lists that are shown; REST judges what stands in them. */
+function isState(given) {
+  const areBlocks = (list) => Array.isArray(list) && list.every(isBlock);
+  const { question, scenario, purchase } = given ?? {};
+  if (!Object.hasOwn(QUESTIONS, question) || !isBlock(scenario) || !isBlock(purchase)) return false;
+  const { offers, growth } = purchase;
+  return areBlocks(offers) && offers.every(({ prices = [] }) => areBlocks(prices)) && isBlock(growth ?? {}) && Array.isArray(growth?.times ?? []);
 }
 
 /** Let the browser's Back bring again what stands now, before something takes its place at one click. */
@@ -152,6 +164,7 @@ async function asked() {
 
 /** Put the state into the address, beside the question: packing takes its turn behind what the browser loads. */
 async function keepInAddress(signal) {
+  if (state === substitute) return;
   const text = await packed(state);
   if (signal.aborted) return;
   history.replaceState(null, "", `#${text}`);

@@ -194,7 +194,7 @@ function text(path) {
 
 /** The bandwidths of a profile as they are typed. */
 function ratesOf(profile) {
-  return RATES.filter((rate) => `${rate}_bytes_per_second` in profile).map((rate) => `${profile[`${rate}_bytes_per_second`]} ${rate}`).join(", ");
+  return RATES.filter((rate) => profile[`${rate}_bytes_per_second`] !== undefined).map((rate) => `${profile[`${rate}_bytes_per_second`]} ${rate}`).join(", ");
 }
 
 function takeJson(typed) {

@@ -166,8 +166,8 @@ function number() {
 }
 
 function growth() {
-  const { of = "gpus", times = [], per_year } = purchase.growth ?? {};
-  const position = per_year ?? Math.max(1, ...times);
+  const { of = "gpus", times, per_year } = purchase.growth ?? {};
+  const position = per_year ?? Math.max(1, ...(times ?? []));
   const grows = element(
     "select",
     { id: "growth-of", onchange: () => grow() },
