@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -114,3 +115,26 @@ def test_a_link_that_holds_what_cannot_be_shown_says_that_it_is_not_whole(page: 
     text = {"storage": {"profile": "fast"}}
     assert opened(page, linked(service, REFERENCE_SCENARIO | text)) == ""
     assert scenario(page)["storage"] == text["storage"]
+
+
+def test_json_that_is_typed_is_taken_at_once_and_stays_while_it_is_broken(page: Page) -> None:
+    two_hours = REFERENCE_SCENARIO | {"checkpoint": {"interval_seconds": "2h"}}
+    typed(page, "json", json.dumps(two_hours))
+    page.reload()
+    answered(page)
+    assert scenario(page) == two_hours
+    page.locator("#more, #whole").evaluate_all("(all) => all.forEach((each) => (each.open = true))")
+    text = page.locator("#json")
+    text.fill('{"model": ')
+    typed(page, "cluster.num_gpus", "2048")
+    assert text.input_value() == '{"model": '
+    assert "This is no JSON document" in words(page.locator("#json-problem"))
+    text.fill("")
+    text.blur()
+    assert scenario(page)["cluster"]["num_gpus"] == 2048
+    assert words(page.locator("#json-problem")) == ""
+    text.fill('{"model": ')
+    page.get_by_role("button", name="Start again").click()
+    assert scenario(page)["checkpoint"]["interval_seconds"] == "4h"
+    assert words(page.locator("#json-problem")) == ""
+    answered(page)
