@@ -186,6 +186,14 @@ def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_s
         assert whole in problem.inner_text()
         typed(page, path, whole)
         assert problem.inner_text() == ""
+    for path, value, said in (
+        ("costs.per_terabyte", "x", "A terabyte: must be a number, got 'x'"),
+        ("parallelism.tensor", "-1", "Tensor parallel: must be at least 1, got -1"),
+    ):
+        before = field(page, path).input_value()
+        typed(page, path, value)
+        assert words(page.locator(f"[id='{path}-problem']")).startswith(said)
+        typed(page, path, before)
     typed(page, "storage.profile.read_bytes_per_second", "")
     shown_below = words(page.locator("#shown"))
     assert "give “Read bandwidth” or “a calibration”" in shown_below

@@ -2,7 +2,7 @@
 
 import { reveal } from "./blocks.js";
 import { byId, element } from "./dom.js";
-import { described } from "./fields.js";
+import { described, labelled } from "./fields.js";
 import { Problems } from "./rest.js";
 import { slider } from "./sliders.js";
 
@@ -70,17 +70,18 @@ export function showProblems(errors) {
 /** Show why there is no answer: what is wrong with a field beside it. Returns the sentences that have no such place. */
 export function explain(error) {
   const isRefusal = error instanceof Problems;
-  const left = showProblems(isRefusal ? error.errors : []).map(({ sentence }) => sentence);
+  const left = showProblems(isRefusal ? error.errors : []).map(({ sentence }) => labelled(sentence));
   if (!isRefusal) return [`No answer: ${error.message}`];
   return error.secondsToRetry ? [...left, `It is asked again in ${error.secondsToRetry} s.`] : left;
 }
 
-/** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */
+/** What is wrong, by the name that the input has on the page, and of other fields by theirs: their paths stand nowhere there. */
 function named({ field, sentence }, input) {
-  const name = input.getAttribute("aria-label");
-  const path = `${field.replace(/^offers\.\d+\./, "")} `;
-  const at = sentence.indexOf(path);
-  return name && at >= 0 ? `${name}: ${sentence.slice(at + path.length)}` : sentence;
+  const cell = input.getAttribute("aria-label");
+  const path = field.replace(/^(offers\.\d+|(workloads\.0\.)?scenario)\./, "");
+  const at = sentence.indexOf(`${path} `);
+  if (at < 0 || !(cell || path === input.id)) return labelled(sentence.replace(field, path));
+  return `${cell ?? input.labels[0].textContent.replace(/^or /, "")}: ${labelled(sentence.slice(at + path.length + 1))}`;
 }
 
 /** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */
