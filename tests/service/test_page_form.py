@@ -455,8 +455,8 @@ def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, ser
     page.get_by_text("Save under a name").click()
     page.get_by_label("Name of the scenario").fill("Two hours")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("must be a bearer token").wait_for()
-    page.get_by_label("What is stored needs a token").fill(service.token)
+    page.get_by_text("type one into the field Token").wait_for()
+    page.get_by_label("Token").fill(service.token)
     page.get_by_role("button", name="Save", exact=True).click()
     link = page.locator("#saved a").first
     link.wait_for()

@@ -125,7 +125,7 @@ def test_what_changes_something_is_refused_without_a_token(
     page = visited(context, rest, "/storage-systems#page-slower")
     upload(page, json.dumps(result_document("page-nobody")), tmp_path)
     page.locator("#problems .problem").wait_for()
-    assert "must be a bearer token" in page.locator("#problems").inner_text()
+    assert "type one into the field Token" in page.locator("#problems").inner_text()
     assert page.evaluate("document.activeElement.id") == "bearer"
     context.close()
 
