@@ -283,8 +283,13 @@ def test_the_handle_stands_below_the_point_that_it_moves(page: Page) -> None:
 
 
 def test_links_that_lead_nowhere_or_are_too_long_are_said(page: Page) -> None:
-    page.evaluate("location.hash = 'saved-00000000-0000-0000-0000-000000000000'")
-    page.locator("#said:not(:empty)").wait_for()
+    for damaged in ("00000000-0000-0000-0000-000000000000", "0"):
+        page.evaluate(f"location.hash = 'saved-{damaged}'")
+        page.locator("#said:not(:empty)").wait_for()
+        said = words(page.locator("#said"))
+        assert said.startswith("No saved scenario stands under this link")
+        assert said.endswith("This is the first example.")
+        page.locator("#said").evaluate("(place) => place.replaceChildren()")
     assert field(page, "model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
     assert page.locator("#too-long").is_hidden()
     incompressible = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(4000))

@@ -15,6 +15,7 @@ import { current, remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 30;
 const MILLISECONDS_UNTIL_SLOW = 1000;
+const NO_SCENARIO = "No saved scenario stands under this link: it was deleted, or the link is damaged. “Scenarios”, under Library, lists all.";
 const MEDIA_TYPES = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
 
 let state = {};
@@ -64,7 +65,7 @@ async function named(hash) {
     const scenario = await saving.savedAt(hash);
     if (scenario) return { state: { ...reference, scenario }, said: "" };
   } catch (error) {
-    return { said: error.message };
+    return { said: `${[404, 422].includes(error.status) ? NO_SCENARIO : error.message} This is the first example.` };
   }
   if (hash.length < 2) return { state: reference, said: "" };
   const given = await unpacked(hash.slice(1));
