@@ -19,14 +19,14 @@ const DEMO_OFFERED = {
     location.hash = DEMO;
   },
 };
-const NONE = "Choose two or more. Which inputs differ, what each difference costs, and every figure will stand here, side by side. At the terminal, files are compared:";
+const NONE = "Check two or more boxes above; “Save under a name”, under Size, adds one. Which inputs differ, what each difference costs, and every figure will stand here, side by side.";
 
 /** A choice of scenarios, and from two on their comparison. */
 export async function content(fragment) {
   const chosen = chosenIn(fragment);
   const known = [{ id: OWN, name: "The scenario of this tab" }, ...distinct(await listed("v1/scenarios", 50))];
   const isDemo = chosen.join() === DEMO;
-  const compared = isDemo ? await demo() : chosen.length > 1 ? await answer(chosen, known) : emptyState(NONE, "ckpt-size compare today.yaml faster.yaml", DEMO_OFFERED);
+  const compared = isDemo ? await demo() : chosen.length > 1 ? await answer(chosen, known) : emptyState(NONE, "", DEMO_OFFERED);
   return [
     ...heading(TITLE, "Which inputs differ, which figures follow, and which input made which difference."),
     choice(known, chosen),
