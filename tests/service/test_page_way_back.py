@@ -106,7 +106,8 @@ def test_a_damaged_link_stays_in_the_address_to_be_mended(page: Page, service: S
 
 
 def test_a_link_that_holds_what_cannot_be_shown_says_that_it_is_not_whole(page: Page, service: Service) -> None:
-    purchases = [{"offers": [None]}, {"offers": [{"name": "a", "prices": None}]}, {"offers": [], "growth": []}, [], None]
+    unpriced = {"offers": [{"name": "a", "prices": None}]}
+    purchases = [{"offers": [None]}, unpriced, {"offers": [], "growth": []}, [], None]
     links = [linked(service, REFERENCE_SCENARIO, purchase=purchase) for purchase in purchases]
     for link in (f"{service.address}/#constructor", f"{service.address}/#toString", *links):
         assert "not whole" in opened(page, link)
