@@ -324,7 +324,7 @@ def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(v
     assert "2.02 TB" in words(figure.locator("table"))
     lost = page.locator("figure", has=page.get_by_role("heading", name="Share of wall time lost"))
     lost.get_by_text("As a table").click()
-    assert words(lost.locator("thead")) == "checkpoint interval, start to start\tshare\tshare of wall time lost"
+    assert words(lost.locator("thead")).strip() == "checkpoint interval, start to start\tshare\tshare of wall time lost"
     assert words(lost.locator("tbody tr").nth(1)) == "1.047 min\tsaving\t78.99 %"
     for kind, start in {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"part,total_bytes,label"}.items():
         with page.expect_download() as kept:

@@ -119,7 +119,8 @@ function imageOf(canvas) {
 function fill(details, spec) {
   if (!details.open || details.querySelector("table")) return;
   const values = rowsOf(spec);
-  const fields = columnsOf(values).filter((name) => name !== spec.encoding?.order?.field);
+  const orders = [spec, ...(spec.layer ?? [])].map(({ encoding }) => encoding?.order?.field);
+  const fields = columnsOf(values).filter((name) => !orders.includes(name));
   const titles = titlesOf(spec);
   const columns = fields.map((name) => titles.get(name) ?? nameAndUnit(name)[0]);
   const rows = values.slice(0, MAX_ROWS).map((row) => fields.map((name) => figure(row[name], name)));
