@@ -329,6 +329,11 @@ def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(v
     figure.locator(".drawn.ready").wait_for()
     figure.get_by_text("As a table").click()
     assert "weights (bf16)" in figure.locator("table").inner_text()
+    assert "2.02 TB" in words(figure.locator("table"))
+    lost = page.locator("figure", has=page.get_by_role("heading", name="Share of wall time lost"))
+    lost.get_by_text("As a table").click()
+    assert words(lost.locator("thead")).strip() == "checkpoint interval, start to start\tshare\tshare of wall time lost"
+    assert words(lost.locator("tbody tr").nth(1)) == "1.047 min\tsaving\t78.99 %"
     for kind, start in {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"part,total_bytes,label"}.items():
         with page.expect_download() as kept:
             figure.get_by_role("button", name=kind).click()
@@ -343,6 +348,54 @@ def test_everybody_can_use_it(visit: Visit, width: int, scheme: Scheme) -> None:
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+FOCUSED_BESIDE_HEADS = """() => {
+    const { left, right } = document.activeElement.getBoundingClientRect();
+    const place = document.activeElement.closest(".wide").getBoundingClientRect();
+    return document.activeElement.closest("tr").firstElementChild.getBoundingClientRect().right <= left && right <= place.right;
+}"""
+FOCUSED = "document.activeElement.id || document.activeElement.textContent"
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_the_focused_field_of_an_offer_stands_beside_the_heads_of_its_rows(visit: Visit, width: int) -> None:
+    page = visit(width=width)
+    asked_for(page, "offers")
+    for _ in range(5):
+        page.get_by_role("button", name="Add an offer").click()
+    answered(page)
+    page.locator("[id='offers.6.capacity_bytes']").focus()
+    for place in reversed(range(7)):
+        assert page.evaluate(FOCUSED) == f"offers.{place}.capacity_bytes"
+        assert page.evaluate(FOCUSED_BESIDE_HEADS), place
+        page.keyboard.press("Shift+Tab")
+
+
+def test_a_button_of_the_offers_leads_to_the_new_field_or_to_the_neighbour_of_what_goes(visit: Visit) -> None:
+    page = visit()
+    asked_for(page, "offers")
+    for button, focused in (
+        ("Add an offer", "offers.2.name"), ("Copy all flash", "offers.2.name"), ("Remove all flash 2", "offers.2.name"),
+        ("Remove Offer 2", "offers.1.name"), ("Add a price", "price-3-per"), ("Remove price 4", "price-2-per"), ("Remove price 1", "price-0-per"),
+        ("Add a tier", "offers.0.tiers.0.kind"), ("Remove parallel file system", "offers.0.name"), ("Remove all flash", "Add an offer"),
+        ("Empty table", "offers.0.name"),
+    ):  # fmt: skip
+        page.get_by_role("button", name=button, exact=True).press("Enter")
+        assert page.evaluate(FOCUSED) == focused, button
+
+
+def test_escape_closes_what_a_field_is_until_the_field_is_left(visit: Visit) -> None:
+    page = visit()
+    about = page.locator("[id='cluster.num_gpus-about']")
+    for _ in range(2):
+        page.locator("[id='cluster.num_gpus']").focus()
+        assert about.is_visible()
+        page.keyboard.press("Escape")
+        assert about.is_hidden()
+        page.keyboard.press("End")
+        assert about.is_hidden()
+        page.keyboard.press("Shift+Tab")
 
 
 SHADES = """canvas => {
@@ -382,9 +435,12 @@ def test_the_gpus_that_write_are_seen(visit: Visit, tmp_path: Path) -> None:
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
 
 
-def linked(service: Service, scenario: dict[str, Any]) -> str:
+NO_OFFERS: dict[str, Any] = {"offers": []}
+
+
+def linked(service: Service, scenario: dict[str, Any], *, purchase: object = NO_OFFERS) -> str:
     """A link to the answer of a scenario, packed as the page packs its state."""
-    state = {"question": "answer", "scenario": scenario, "purchase": {"offers": []}}
+    state = {"question": "answer", "scenario": scenario, "purchase": purchase}
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     packed = packer.compress(json.dumps(state).encode()) + packer.flush()
     return f"{service.address}/#{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"

@@ -186,6 +186,14 @@ def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_s
         assert whole in problem.inner_text()
         typed(page, path, whole)
         assert problem.inner_text() == ""
+    for path, value, said in (
+        ("costs.per_terabyte", "x", "A terabyte: must be a number, got 'x'"),
+        ("parallelism.tensor", "-1", "Tensor parallel: must be at least 1, got -1"),
+    ):
+        before = field(page, path).input_value()
+        typed(page, path, value)
+        assert words(page.locator(f"[id='{path}-problem']")).startswith(said)
+        typed(page, path, before)
     typed(page, "storage.profile.read_bytes_per_second", "")
     shown_below = words(page.locator("#shown"))
     assert "give “Read bandwidth” or “a calibration”" in shown_below
@@ -292,8 +300,13 @@ def test_the_handle_stands_below_the_point_that_it_moves(page: Page) -> None:
 
 
 def test_links_that_lead_nowhere_or_are_too_long_are_said(page: Page) -> None:
-    page.evaluate("location.hash = 'saved-00000000-0000-0000-0000-000000000000'")
-    page.locator("#said:not(:empty)").wait_for()
+    for damaged in ("00000000-0000-0000-0000-000000000000", "0"):
+        page.evaluate(f"location.hash = 'saved-{damaged}'")
+        page.locator("#said:not(:empty)").wait_for()
+        said = words(page.locator("#said"))
+        assert said.startswith("No saved scenario stands under this link")
+        assert said.endswith("This is the first example.")
+        page.locator("#said").evaluate("(place) => place.replaceChildren()")
     assert field(page, "model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
     assert page.locator("#too-long").is_hidden()
     incompressible = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(4000))
@@ -433,7 +446,7 @@ def test_one_file_is_made_at_a_time_and_what_was_said_of_it_goes_with_a_change(p
     page.unroute("**/v1/sizings")
     assert button.get_attribute("aria-disabled") == "false"
     page.get_by_role("button", name="Start again").click()
-    assert words(page.locator("#said")) == ""
+    assert words(page.locator("#said")).startswith("This is the first example.")
 
 
 def test_a_service_that_is_busy_is_asked_again_without_a_change(page: Page) -> None:
@@ -464,8 +477,8 @@ def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, ser
     page.get_by_text("Save under a name").click()
     page.get_by_label("Name of the scenario").fill("Two hours")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("must be a bearer token").wait_for()
-    page.get_by_label("What is stored needs a token").fill(service.token)
+    page.get_by_text("type one into the field Token").wait_for()
+    page.get_by_label("Token").fill(service.token)
     page.get_by_role("button", name="Save", exact=True).click()
     link = page.locator("#saved a").first
     link.wait_for()

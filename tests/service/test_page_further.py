@@ -12,7 +12,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.pages import FURTHER
-from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import HOSTILE, Service, bearer, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered, typed
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
@@ -124,7 +125,7 @@ def test_what_changes_something_is_refused_without_a_token(
     page = visited(context, rest, "/storage-systems#page-slower")
     upload(page, json.dumps(result_document("page-nobody")), tmp_path)
     page.locator("#problems .problem").wait_for()
-    assert "must be a bearer token" in page.locator("#problems").inner_text()
+    assert "type one into the field Token" in page.locator("#problems").inner_text()
     assert page.evaluate("document.activeElement.id") == "bearer"
     context.close()
 
@@ -141,6 +142,9 @@ def test_a_hostile_name_is_inert_and_its_scenario_opens_and_compares(
         row.get_by_role("button", name="Open").click()
     assert words(page.locator(".verdict")).startswith("Meets the target: overhead 0.351 %")
     page.goto(str(rest.base_url.join("/comparison")))
+    page.get_by_role("button", name="Show a demo").wait_for()
+    assert "Check two or more boxes above" in words(page.locator(".empty"))
+    assert "ckpt-size" not in words(page.locator(".empty"))
     page.get_by_role("button", name="Show a demo").click()
     page.locator("#answer .pill").wait_for()
     assert "Demo: the first example" in words(page.locator(".verdict"))
@@ -237,17 +241,17 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     page = visited(context, rest, "/clusters")
     page.locator("[id='jobs.0.scenario.parallelism.tensor']").fill("-1")
     problem = page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']")
-    problem.get_by_text("parallelism.tensor must be").wait_for()
+    problem.get_by_text("Tensor parallel: must be").wait_for()
     page = visited(context, rest, "/")
     typed(page, "parallelism.tensor", "-1")
-    page.locator("[id='parallelism.tensor-problem']").get_by_text("must be").wait_for()
+    page.locator("[id='parallelism.tensor-problem']").get_by_text("Tensor parallel: must be").wait_for()
     # The answer before stays, and is read as well as any other: it is grey, and not pale.
     assert page.locator("#shown.stale").evaluate("shown => getComputedStyle(shown).opacity") == "1"
     page.goto(str(rest.base_url.join("/files")))
     page.locator("#problems").get_by_text("parallelism.tensor must be").wait_for()
     page = visited(context, rest, "/trade-offs")
     page.locator("[id='checkpoint.interval_seconds.to']").fill("late")
-    page.locator("[id='checkpoint.interval_seconds.to-problem']").get_by_text("is not a duration").wait_for()
+    page.locator("[id='checkpoint.interval_seconds.to-problem']").get_by_text("To: is not a duration").wait_for()
     page = visited(context, rest, "/files")
     (tmp_path / "model.pt").write_bytes(b"PK")
     page.get_by_label("choose a file").set_input_files(tmp_path / "model.pt")
@@ -286,6 +290,31 @@ def test_a_scenario_is_shared_opens_read_only_and_is_withdrawn(
     assert "must be the key of a sharing link that has not ended" in shared.locator("#problems").inner_text()
     assert shared.locator("#answer").inner_text() == ""
     visitor.close()
+
+
+def test_scenarios_of_one_name_are_told_apart_and_one_is_deleted(
+    opened: BrowserContext, rest: httpx.Client, service: Service
+) -> None:
+    document = {"name": "Saved twice", "scenario": REFERENCE_SCENARIO}
+    ids = [rest.post("/v1/scenarios", json=document, headers=bearer(service.token)).json()["id"] for _ in range(2)]
+    page = visited(opened, rest, f"/comparison#{','.join(ids)}")
+    labels = [page.locator(f"li:has([value='{each}'])") for each in ids]
+    assert [words(label).splitlines()[0] for label in labels] == ["Saved twice (2)", "Saved twice"], "the latest first"
+    assert [label.locator("time").count() for label in labels] == [1, 1]
+    page.locator("#answer table").first.get_by_text("Saved twice (2)").wait_for()
+    page = visited(opened, rest, "/scenarios")
+    use_token(page, service)
+    rows = page.get_by_role("row", name="Saved twice")
+    delete = rows.first.get_by_role("button", name="Delete")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    delete.click()
+    assert rows.count() == 2
+    page.once("dialog", lambda dialog: dialog.accept())
+    delete.click()
+    page.get_by_text("Saved twice is deleted.").wait_for()
+    answered(page)
+    assert rows.count() == 1
+    assert [rest.get(f"/v1/scenarios/{each}").status_code for each in ids] == [httpx.codes.OK, httpx.codes.NOT_FOUND]
 
 
 def test_the_audit_log_is_shown_to_admins_alone_and_filtered(

@@ -15,6 +15,7 @@ import { current, remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 30;
 const MILLISECONDS_UNTIL_SLOW = 1000;
+const NO_SCENARIO = "No saved scenario stands under this link: it was deleted, or the link is damaged. “Scenarios”, under Library, lists all.";
 const MEDIA_TYPES = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
 
 let state = {};
@@ -26,6 +27,8 @@ let under_way;
 let later;
 let slow;
 let isMaking = false;
+/** The state that stands in the place of one that the address does not hold, which stays there to be mended. */
+let substitute;
 
 for (const kind of ["error", "unhandledrejection"]) window.addEventListener(kind, ({ error, reason }) => (error ?? reason) && showProblem(error ?? reason)); // no old answer stands as if it were of now
 remember();
@@ -37,8 +40,8 @@ async function start() {
   const { workloads, ...purchase } = decisions.examples[0];
   reference = { question: "answer", scenario: scenarios.examples[0], purchase };
   form.build(scenarios, (scenario) => edit({ scenario }, MILLISECONDS_BETWEEN_KEYS), outdate);
-  offers.build(decisions, (changed) => edit({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
-  byId("start-again").addEventListener("click", () => edit({ ...reference, question: state.question }));
+  offers.build(decisions, (changed) => edit({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS), keepForBack);
+  byId("start-again").addEventListener("click", startAgain);
   byId("copy-link").addEventListener("click", copyLink);
   for (const link of document.querySelectorAll(".skip, #summary")) link.addEventListener("click", (event) => goTo(event, "answer"));
   saving.offer(() => state.scenario);
@@ -51,22 +54,43 @@ async function fromAddress() {
   const { state: given, said } = await named(location.hash);
   byId("said").textContent = said;
   change(given ?? reference);
+  substitute = given ? undefined : state;
 }
 
 /** The state that an address holds, that of the saved scenario or of the question which it names; and what is said of it. */
 async function named(hash) {
   const question = hash.slice(1);
-  if (question in QUESTIONS) return { state: { ...("scenario" in state ? state : await current()), question }, said: "" };
+  if (Object.hasOwn(QUESTIONS, question)) return { state: { ...("scenario" in state ? state : await current()), question }, said: "" };
   try {
     const scenario = await saving.savedAt(hash);
     if (scenario) return { state: { ...reference, scenario }, said: "" };
   } catch (error) {
-    return { said: error.message };
+    return { said: `${[404, 422].includes(error.status) ? NO_SCENARIO : error.message} This is the first example.` };
   }
-  const given = hash.length > 1 ? await unpacked(hash.slice(1)) : undefined;
-  const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
-  if (isState) return { state: given, said: "" };
-  return { said: hash.length > 1 ? "The link is not whole: this is the first example." : "" };
+  if (hash.length < 2) return { state: reference, said: "" };
+  const given = await unpacked(hash.slice(1));
+  if (isState(given)) return { state: given, said: "" };
+  return { said: "The link in the address is not whole: mend it there, or go on from here. This is the first example." };
+}
+
+/** Whether what a link holds has the blocks and lists that are shown; REST judges what stands in them. */
+function isState(given) {
+  const areBlocks = (list) => Array.isArray(list) && list.every(isBlock);
+  const { question, scenario, purchase } = given ?? {};
+  if (!Object.hasOwn(QUESTIONS, question) || !isBlock(scenario) || !isBlock(purchase)) return false;
+  const { offers, growth } = purchase;
+  return areBlocks(offers) && offers.every(({ prices = [] }) => areBlocks(prices)) && isBlock(growth ?? {}) && Array.isArray(growth?.times ?? []);
+}
+
+/** Let the browser's Back bring again what stands now, before something takes its place at one click. */
+function keepForBack() {
+  history.pushState(null, "", location.href);
+}
+
+function startAgain() {
+  keepForBack();
+  edit({ ...reference, question: state.question });
+  byId("said").textContent = "This is the first example. Back in the browser brings again what stood here.";
 }
 
 /** Go to a part of the page. The address stays the link. */
@@ -141,6 +165,7 @@ async function asked() {
 
 /** Put the state into the address, beside the question: packing takes its turn behind what the browser loads. */
 async function keepInAddress(signal) {
+  if (state === substitute) return;
   const text = await packed(state);
   if (signal.aborted) return;
   history.replaceState(null, "", `#${text}`);

@@ -55,7 +55,7 @@ function places() {
     .filter((input) => !input.closest("[hidden]"))
     .map((input) => {
       const title = input.closest(".block")?.dataset.title;
-      const label = input.labels[0].textContent.replace("or ", "");
+      const label = input.labels[0].textContent.replace(/^or /, "");
       return { input, name: title ? `${label} (${title})` : label, about: byId(`${input.id}-about`).textContent };
     });
 }

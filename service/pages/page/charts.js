@@ -4,6 +4,10 @@ import { download, element, unbroken } from "./dom.js";
 import { table } from "./tables.js";
 
 const MAX_ROWS = 500;
+const FIGURE = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const UNITS = ["bytes_per_second", "bytes", "seconds", "fraction"];
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+const DURATIONS = { days: 86_400, h: 3600, min: 60, s: 0 };
 const OPTIONS = { actions: false, ast: true, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
 const narrow = matchMedia("(max-width: 48rem)");
 
@@ -115,8 +119,11 @@ function imageOf(canvas) {
 function fill(details, spec) {
   if (!details.open || details.querySelector("table")) return;
   const values = rowsOf(spec);
-  const columns = columnsOf(values);
-  const rows = values.slice(0, MAX_ROWS).map((row) => columns.map((name) => shown(row[name])));
+  const orders = [spec, ...(spec.layer ?? [])].map(({ encoding }) => encoding?.order?.field);
+  const fields = columnsOf(values).filter((name) => !orders.includes(name));
+  const titles = titlesOf(spec);
+  const columns = fields.map((name) => titles.get(name) ?? nameAndUnit(name)[0]);
+  const rows = values.slice(0, MAX_ROWS).map((row) => fields.map((name) => figure(row[name], name)));
   details.append(table({ title: "", columns, rows, stressed: [], is_figures: false }));
   if (values.length > MAX_ROWS) details.append(element("p", {}, `The first ${MAX_ROWS} of ${values.length} rows; the CSV has all.`));
 }
@@ -127,6 +134,33 @@ function rowsOf({ data, vconcat = [], layer = [] }) {
   if (own.length) return own;
   const parts = [...vconcat, ...layer].flatMap(rowsOf);
   return [...new Map(parts.map((row) => [JSON.stringify(row), row])).values()];
+}
+
+/** What the axes and legends of a chart call each field; of two fields under one title the first has it. */
+function titlesOf({ encoding = {}, vconcat = [], layer = [] }) {
+  const own = Object.values(encoding).flat().filter(({ field, title }) => field && title).map(({ field, title }) => [title, field]);
+  const inner = [...vconcat, ...layer].flatMap((part) => [...titlesOf(part)].map(([field, title]) => [title, field]));
+  return new Map([...new Map([...own, ...inner].reverse())].map(([title, field]) => [field, title]));
+}
+
+/** The words of a field's name, and the unit that ends it. */
+function nameAndUnit(name) {
+  const unit = UNITS.find((each) => name === each || name.endsWith(`_${each}`));
+  return [(unit && name.slice(0, -unit.length - 1) || name).replaceAll("_", " "), unit];
+}
+
+/** A value as people read it, in the unit that ends the name of its field. The files to keep have it whole. */
+function figure(value, name) {
+  if (typeof value !== "number") return shown(value);
+  const [, unit] = nameAndUnit(name);
+  if (unit === "fraction") return `${FIGURE.format(100 * value)} %`;
+  if (unit === "seconds") {
+    const [longest, seconds] = Object.entries(DURATIONS).find(([, least]) => Math.abs(value) >= least);
+    return `${FIGURE.format(value / (seconds || 1))} ${longest}`;
+  }
+  if (unit === undefined) return Number.isInteger(value) ? value.toLocaleString("en") : FIGURE.format(value);
+  const step = Math.min(Math.max(Math.floor(Math.log10(Math.abs(value)) / 3), 0), PREFIXES.length - 1);
+  return `${FIGURE.format(value / 1000 ** step)} ${PREFIXES[step]}${unit === "bytes" ? "B" : "B/s"}`;
 }
 
 function columnsOf(values) {

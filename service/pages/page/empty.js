@@ -2,10 +2,11 @@
 
 import { element } from "./dom.js";
 
-/** A view without data: what it will show, the command for it, and a button that does `demo` where there is one. */
+/** A view without data: what it will show, the command for it and a button that does `demo`, where there are such. */
 export function emptyState(text, command, demo) {
   const offered = demo ? element("p", {}, element("button", { type: "button", onclick: demo.load }, demo.label), ` ${demo.says}`) : "";
-  return element("section", { class: "empty" }, element("p", {}, text), element("pre", { tabindex: "0", "aria-label": "Command" }, command), offered);
+  const typed = command ? element("pre", { tabindex: "0", "aria-label": "Command" }, command) : "";
+  return element("section", { class: "empty" }, element("p", {}, text), typed, offered);
 }
 
 /** The mark of what is no data of anybody. */

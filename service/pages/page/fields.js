@@ -125,7 +125,7 @@ export const GROUPS = [
 
 /** Without "model" and "storage", which are words of their own. */
 const LABELS = new Map(
-  GROUPS.flatMap(({ fields }) => fields.filter(({ path }) => path.includes(".")).map(({ path, label }) => [path, label.replace("or ", "")])),
+  GROUPS.flatMap(({ fields }) => fields.filter(({ path }) => path.includes(".")).map(({ path, label }) => [path, label.replace(/^or /, "")])),
 );
 const MARKS = new Set(".,;:()`");
 

@@ -11,6 +11,7 @@ import { listed, sent } from "./token.js";
 
 const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
 const CALIBRATION = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
+const BROKEN_JSON = "This is no JSON document: check quotes, commas and brackets. Until it is one, the fields above hold; empty it to see them.";
 const FIELDS = GROUPS.flatMap((group) => group.fields);
 const RATES = ["write", "read"];
 /** Fields whose change clears others without a word of theirs, and how that is said. */
@@ -34,7 +35,8 @@ export function build(scenarios, onChange, onLack) {
   const further = ({ path }) => !FIRST.includes(path);
   byId("blocks").replaceChildren(...GROUPS.map(({ title, fields }) => block(title, fields.filter(further).map(rowOf))));
   byId("parallelism.data").closest(".block").append(layouts());
-  byId("json").addEventListener("change", (event) => takeJson(event.target.value));
+  byId("json").addEventListener("input", (event) => takeJson(event.target.value));
+  byId("json").addEventListener("blur", () => show(scenario));
   byId("scenario").addEventListener("submit", (event) => event.preventDefault());
   byId("scenario").addEventListener("dragover", (event) => event.preventDefault());
   byId("scenario").addEventListener("drop", (event) => takeDropped(event, imports.add));
@@ -46,12 +48,19 @@ function rowOf(field) {
   return row(field, schema, (value) => put(asTyped(field, value), value), (value) => put(field, value));
 }
 
-/** Show a scenario in the form; what is being typed stays as it is. */
+/** Show a scenario in the form. What is being typed stays as it is, unless the scenario comes from elsewhere. */
 export function show(shown) {
-  if (shown !== scenario) replaced = {};
+  const isOther = shown !== scenario;
+  if (isOther) {
+    replaced = {};
+    tellJson("");
+  }
   scenario = shown;
+  const write = (id, value) => {
+    if (isOther || byId(id) !== document.activeElement) byId(id).value = value;
+  };
   for (const { path } of FIELDS) write(path, text(path));
-  write("json", JSON.stringify(scenario, null, 2));
+  if (byId("json-problem").textContent === "") write("json", JSON.stringify(scenario, null, 2)); // else it is still typed
   showCleared();
   count();
 }
@@ -82,11 +91,6 @@ export function showFor(question) {
   for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
   for (const group of byId("blocks").children) group.hidden = !group.querySelector(".field:not([hidden])");
   byId("layouts").parentElement.hidden = !takes(question, "parallelism");
-}
-
-function write(id, value) {
-  const input = byId(id);
-  if (input !== document.activeElement) input.value = value;
 }
 
 function put(field, value) {
@@ -195,14 +199,19 @@ function text(path) {
 
 /** The bandwidths of a profile as they are typed. */
 function ratesOf(profile) {
-  return RATES.filter((rate) => `${rate}_bytes_per_second` in profile).map((rate) => `${profile[`${rate}_bytes_per_second`]} ${rate}`).join(", ");
+  return RATES.filter((rate) => profile[`${rate}_bytes_per_second`] !== undefined).map((rate) => `${profile[`${rate}_bytes_per_second`]} ${rate}`).join(", ");
 }
 
 function takeJson(typed) {
   const next = parsed(typed);
   const isDocument = typeof next === "object" && next !== null && !Array.isArray(next);
-  byId("json-problem").textContent = isDocument ? "" : "This is no JSON document: check quotes, commas and brackets.";
+  tellJson(isDocument || typed === "" ? "" : BROKEN_JSON);
   if (isDocument) takeWhole(next);
+}
+
+/** Say what is wrong with the JSON, once. */
+function tellJson(problem) {
+  if (byId("json-problem").textContent !== problem) byId("json-problem").textContent = problem;
 }
 
 /** Take a scenario that stands in the place of all that was typed. */

@@ -6,10 +6,10 @@ export async function packed(state) {
   return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The state in a text; nothing where it holds none. */
+/** The state in a text; nothing where it holds none. The point or bracket after a link in a message is no part of it. */
 export async function unpacked(text) {
   try {
-    const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(text.replace(/(%20|[^\w-])+$/, "").replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
     return JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), bytes)));
   } catch {
     return undefined;

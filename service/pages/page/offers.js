@@ -40,11 +40,13 @@ let latest = {};
 let purchase = {};
 let numTiers = 0;
 let changed = () => {};
+let keep = () => {};
 
-/** Learn the schema of decisions; `onChange` gets every new purchase. */
-export function build(decisions, onChange) {
+/** Learn the schema of decisions; `onChange` gets every new purchase, `keepForBack` keeps the one before it. */
+export function build(decisions, onChange, keepForBack) {
   schema = decisions;
   changed = onChange;
+  keep = keepForBack;
   document.addEventListener("paste", paste);
 }
 
@@ -54,10 +56,9 @@ export function show(shown) {
   latest = shown;
   purchase = aligned(shown);
   const focused = document.activeElement?.id;
-  const said = byId("offers-said")?.textContent ?? "";
   const about = element("div", { class: "purchase" }, rows(PURCHASE), growth());
   const wide = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Offers" }, table());
-  byId("offers").replaceChildren(element("h2", {}, "Offers"), about, wide, actions(), imports(), element("p", { id: "offers-said", role: "status" }, said));
+  byId("offers").replaceChildren(element("h2", {}, "Offers"), about, wide, actions(), imports(), element("p", { id: "offers-said", role: "status" }));
   for (const input of byId("offers").querySelectorAll("[data-field]")) input.value = valueAt(purchase, input.id) ?? "";
   number();
   if (focused && byId("offers").contains(byId(focused))) byId(focused).focus();
@@ -81,7 +82,7 @@ function table() {
   const body = [...RATES, ...others()].map((field) => line(field.label, field, (index) => `offers.${index}.${field.path}`));
   const prices = (purchase.offers[0]?.prices ?? []).map((_, each) => line(unit(each), { label: `Price ${each + 1}`, isPrice: true }, (index) => `offers.${index}.prices.${each}.amount`));
   const last = purchase.offers.map(({ name }, index) =>
-    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => rebuilt(without(purchase.offers, index)), `Remove ${name}`)),
+    element("td", {}, button("Copy", () => copy(index), `Copy ${name}`), button("Remove", () => remove(index), `Remove ${name}`)),
   );
   return element(
     "table",
@@ -152,8 +153,9 @@ function unit(each) {
     const take = ({ target }) => rebuilt(purchase.offers.map((offer) => withValue(offer, `prices.${each}.${name}`, target.value || undefined)));
     return element("select", { id: `price-${each}-${name}`, "aria-label": `Price ${each + 1} ${label}`, onchange: take }, options);
   });
-  const remove = button("\u00d7", () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }))), `Remove price ${each + 1}`);
-  return element("div", { class: "unit" }, "Price per ", choices, remove);
+  const left = () => purchase.offers.map((offer) => ({ ...offer, prices: without(offer.prices, each) }));
+  const neighbour = `price-${Math.min(each, purchase.offers[0].prices.length - 2)}-per`;
+  return element("div", { class: "unit" }, "Price per ", choices, button("\u00d7", () => replaced(left(), neighbour), `Remove price ${each + 1}`));
 }
 
 /** Number the amounts as the question does, which leaves out those that are not given. */
@@ -172,8 +174,8 @@ function number() {
 }
 
 function growth() {
-  const { of = "gpus", times = [], per_year } = purchase.growth ?? {};
-  const position = per_year ?? Math.max(1, ...times);
+  const { of = "gpus", times, per_year } = purchase.growth ?? {};
+  const position = per_year ?? Math.max(1, ...(times ?? []));
   const grows = element(
     "select",
     { id: "growth-of", onchange: () => grow() },
@@ -196,13 +198,13 @@ function growth() {
 }
 
 function actions() {
-  const added = () => rebuilt([...purchase.offers, { name: free("Offer"), storage: {}, prices: [NEW_PRICE] }]);
-  const price = () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: [...offer.prices, NEW_PRICE] })));
+  const added = () => rebuilt([...purchase.offers, { name: free("Offer"), storage: {}, prices: [NEW_PRICE] }], `offers.${purchase.offers.length}.name`);
+  const price = () => rebuilt(purchase.offers.map((offer) => ({ ...offer, prices: [...offer.prices, NEW_PRICE] })), `price-${purchase.offers[0]?.prices.length}-per`);
   const tier = () => {
     numTiers = 1 + Math.max(numTiers, ...purchase.offers.map((offer) => offer.tiers?.length ?? 0));
-    rebuilt(purchase.offers);
+    rebuilt(purchase.offers, `offers.0.tiers.${numTiers - 1}.kind`);
   };
-  const empty = () => rebuilt(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })));
+  const empty = () => replaced(Array.from({ length: NUM_EMPTY }, (_, index) => ({ name: `Offer ${index + 1}`, storage: {}, prices: [NEW_PRICE] })), "offers.0.name");
   const made = { "Add an offer": added, "Add a price": price, "Add a tier": tier, "Empty table": empty, "As CSV": () => write("csv"), "As xlsx": () => write("xlsx") };
   return element("p", { class: "actions" }, Object.entries(made).map(([label, act]) => button(label, act)));
 }
@@ -229,8 +231,9 @@ async function read(given) {
   if (!found) return;
   const names = found.offers.map(({ name }) => name).join(", ");
   numTiers = 0;
-  say(found.offers.length === 1 ? `1 offer is read; it replaces those before: ${names}.` : `${found.offers.length} offers are read; they replace those before: ${names}.`);
+  keep();
   rebuilt(found.offers);
+  say(found.offers.length === 1 ? `1 offer is read; it replaces those before: ${names}.` : `${found.offers.length} offers are read; they replace those before: ${names}.`);
 }
 
 async function write(kind) {
@@ -260,7 +263,11 @@ function say(text) {
 function copy(index) {
   const { name } = purchase.offers[index];
   const copied = structuredClone({ ...purchase.offers[index], name: free(name.replace(/ \d+$/, "").slice(0, MAX_NAME_CHARACTERS - 4)) });
-  rebuilt([...purchase.offers.slice(0, index + 1), copied, ...purchase.offers.slice(index + 1)]);
+  rebuilt([...purchase.offers.slice(0, index + 1), copied, ...purchase.offers.slice(index + 1)], `offers.${index + 1}.name`);
+}
+
+function remove(index) {
+  replaced(without(purchase.offers, index), `offers.${Math.min(index, purchase.offers.length - 2)}.name`);
 }
 
 /** A name that no offer has, with the first number from 2 on that is free. */
@@ -288,9 +295,18 @@ function put(path, value) {
   changed(latest);
 }
 
-function rebuilt(offers) {
+/** Put offers in the place of others, which Back brings again. */
+function replaced(offers, place) {
+  keep();
+  rebuilt(offers, place);
+  say("Back in the browser brings the former offers again.");
+}
+
+/** Show other offers, and ask of them. The field whose id is `place` gets the focus; where there is none, the first button below. */
+function rebuilt(offers, place) {
   const next = { ...purchase, offers };
   show(next);
+  if (place) (byId(place) ?? byId("offers").querySelector(".actions button")).focus();
   changed(next);
 }
 

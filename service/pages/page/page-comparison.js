@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { demoMark, emptyState } from "./empty.js";
-import { heading } from "./listing.js";
+import { heading, moment } from "./listing.js";
 import { demoScenarios } from "./page-scenarios.js";
 import { presented } from "./presentation.js";
 import { current } from "./state.js";
@@ -19,14 +19,14 @@ const DEMO_OFFERED = {
     location.hash = DEMO;
   },
 };
-const NONE = "Choose two or more. Which inputs differ, what each difference costs, and every figure will stand here, side by side. At the terminal, files are compared:";
+const NONE = "Check two or more boxes above; “Save under a name”, under Size, adds one. Which inputs differ, what each difference costs, and every figure will stand here, side by side.";
 
 /** A choice of scenarios, and from two on their comparison. */
 export async function content(fragment) {
   const chosen = chosenIn(fragment);
-  const known = [{ id: OWN, name: "The scenario of this tab" }, ...(await listed("v1/scenarios", 50))];
+  const known = [{ id: OWN, name: "The scenario of this tab" }, ...distinct(await listed("v1/scenarios", 50))];
   const isDemo = chosen.join() === DEMO;
-  const compared = isDemo ? await demo() : chosen.length > 1 ? await answer(chosen) : emptyState(NONE, "ckpt-size compare today.yaml faster.yaml", DEMO_OFFERED);
+  const compared = isDemo ? await demo() : chosen.length > 1 ? await answer(chosen, known) : emptyState(NONE, "", DEMO_OFFERED);
   return [
     ...heading(TITLE, "Which inputs differ, which figures follow, and which input made which difference."),
     choice(known, chosen),
@@ -35,9 +35,9 @@ export async function content(fragment) {
 }
 
 function choice(known, chosen) {
-  const box = ({ id, name }) => {
+  const box = ({ id, name, created_at }) => {
     const input = element("input", { type: "checkbox", value: id, checked: chosen.includes(id), onchange: (event) => choose(event.target) });
-    return element("li", {}, element("label", {}, input, name));
+    return element("li", {}, element("label", {}, input, name, " ", moment(created_at)));
   };
   return element("ul", { class: "chosen", "aria-label": "Scenarios to compare" }, known.map(box));
 }
@@ -52,8 +52,8 @@ function choose({ value, checked }) {
   location.hash = (checked ? [...others, value] : others).join(",");
 }
 
-async function answer(ids) {
-  const scenarios = await Promise.all(ids.map(named));
+async function answer(ids, known) {
+  const scenarios = await Promise.all(ids.map((id) => named(id, known)));
   return compare(distinct(scenarios));
 }
 
@@ -66,14 +66,17 @@ async function compare(scenarios) {
   return presented(await sent("POST", "v1/comparisons", { scenarios }, WORDS)).slice(2);
 }
 
-async function named(id) {
+/** A scenario by the name that its box has. */
+async function named(id, known) {
   if (id === OWN) return { name: "this tab", scenario: (await current()).scenario };
   const { name, scenario } = await stored(`v1/scenarios/${id}`);
-  return { name, scenario };
+  return { name: known.find((each) => each.id === id)?.name ?? name, scenario };
 }
 
-/** The same with names that are told apart. */
+/** The same with names that are told apart: the second of one name has a number. */
 function distinct(scenarios) {
-  const names = scenarios.map(({ name }) => name);
-  return scenarios.map((each, index) => (names.indexOf(each.name) === index ? each : { ...each, name: `${each.name} (${index + 1})` }));
+  return scenarios.map((each, index) => {
+    const place = scenarios.slice(0, index + 1).filter(({ name }) => name === each.name).length;
+    return place === 1 ? each : { ...each, name: `${each.name} (${place})` };
+  });
 }

@@ -6,7 +6,7 @@ import { heading, listing, moment } from "./listing.js";
 import { sharing } from "./sharing.js";
 import { constant } from "./rest.js";
 import { addressOf } from "./state.js";
-import { WORDS, listed, sent, stored } from "./token.js";
+import { WORDS, deleted, listed, sent, stored } from "./token.js";
 
 export const TITLE = "Scenarios";
 const MAX_FIGURES = 5;
@@ -25,6 +25,7 @@ export async function content(_, page) {
     [
       button("Open", scenario, () => attempt(() => open(scenario.id))),
       button("Share", scenario, () => attempt(() => sharing(scenario, links, page))),
+      button("Delete", scenario, () => attempt(() => remove(scenario, page))),
     ],
   ]);
   const ids = saved.slice(0, 2).map(({ id }) => id).join(",");
@@ -63,6 +64,13 @@ function demo({ attempt, again }) {
 
 function button(label, { name }, onclick) {
   return element("button", { type: "button", "aria-label": `${label} ${name}`, onclick }, label);
+}
+
+async function remove({ id, name }, { again, said }) {
+  if (!confirm(`Delete ${name}? Its sharing links end with it, and nothing brings it back.`)) return;
+  await deleted(`v1/scenarios/${id}`);
+  said(`${name} is deleted.`);
+  await again();
 }
 
 async function open(id) {

@@ -2,7 +2,7 @@
 
 import { reveal } from "./blocks.js";
 import { byId, element } from "./dom.js";
-import { described } from "./fields.js";
+import { described, labelled } from "./fields.js";
 import { Problems } from "./rest.js";
 import { slider } from "./sliders.js";
 
@@ -10,7 +10,7 @@ import { slider } from "./sliders.js";
 const WHOLE = ["model", "storage"];
 const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
 
-/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. */
+/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. Escape hides what the field is, until it is left. */
 export function row(field, schema, take, slid) {
   const { choices, placeholder } = described(schema, field.path);
   const about = {
@@ -21,7 +21,11 @@ export function row(field, schema, take, slid) {
   };
   return element(
     "div",
-    { class: "field" },
+    {
+      class: "field",
+      onkeydown: ({ key, currentTarget }) => key === "Escape" && currentTarget.classList.add("read"),
+      onfocusout: ({ currentTarget }) => currentTarget.classList.remove("read"),
+    },
     element("label", { for: field.path }, field.label),
     inputOf(about, field, { choices, placeholder }),
     field.slides ? slider(field, (step) => slid(valueOf(step))) : "",
@@ -66,17 +70,18 @@ export function showProblems(errors) {
 /** Show why there is no answer: what is wrong with a field beside it. Returns the sentences that have no such place. */
 export function explain(error) {
   const isRefusal = error instanceof Problems;
-  const left = showProblems(isRefusal ? error.errors : []).map(({ sentence }) => sentence);
+  const left = showProblems(isRefusal ? error.errors : []).map(({ sentence }) => labelled(sentence));
   if (!isRefusal) return [`No answer: ${error.message}`];
   return error.secondsToRetry ? [...left, `It is asked again in ${error.secondsToRetry} s.`] : left;
 }
 
-/** What is wrong, by the name of the cell that it is about: the path of an offer's field stands nowhere on the page. */
+/** What is wrong, by the name that the input has on the page, and of other fields by theirs: their paths stand nowhere there. */
 function named({ field, sentence }, input) {
-  const name = input.getAttribute("aria-label");
-  const path = `${field.replace(/^offers\.\d+\./, "")} `;
-  const at = sentence.indexOf(path);
-  return name && at >= 0 ? `${name}: ${sentence.slice(at + path.length)}` : sentence;
+  const cell = input.getAttribute("aria-label");
+  const path = field.replace(/^(offers\.\d+|(workloads\.0\.)?scenario)\./, "");
+  const at = sentence.indexOf(`${path} `);
+  if (at < 0 || !(cell || path === input.id)) return labelled(sentence.replace(field, path));
+  return `${cell ?? input.labels[0].textContent.replace(/^or /, "")}: ${labelled(sentence.slice(at + path.length + 1))}`;
 }
 
 /** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */

@@ -1,9 +1,11 @@
 // The token of this tab, and what REST keeps, asked with it.
 
-import { answered, settled } from "./rest.js";
+import { Problems, answered, settled } from "./rest.js";
 
 const KEY = "checkpoint-sizing-token";
 export const JSON_TYPE = "application/json";
+const UNAUTHORIZED = 401;
+const NO_TOKEN = "This needs a token that is not expired or revoked: type one into the field Token. Who runs the service makes them.";
 export const WORDS = "application/vnd.checkpoint-sizing.presentation+json";
 
 /** Keep a token until the tab is closed. */
@@ -55,5 +57,7 @@ export async function sentFor(path, document, accept) {
 async function send(method, path, headers, body) {
   const token = sessionStorage.getItem(KEY);
   const authorized = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
-  return settled(await fetch(path, { method, headers: authorized, body }), { headers: authorized });
+  const response = await fetch(path, { method, headers: authorized, body });
+  if (response.status === UNAUTHORIZED) throw new Problems({ status: UNAUTHORIZED, detail: NO_TOKEN, errors: [{ field: "authorization", sentence: NO_TOKEN }] });
+  return settled(response, { headers: authorized });
 }
