@@ -73,11 +73,12 @@ def rate_text(bytes_per_second: float) -> str:
 
 
 def min_rate_text(bytes_per_second: float) -> str:
-    """Format a min rate, rounded up: who buys the rate that is written has enough.
+    """Format a min rate, rounded up: who buys the rate that is written has enough. The least rate is 1 B/s.
 
-    >>> min_rate_text(175.4512e9), min_rate_text(100e9)
-    ('175.5 GB/s', '100.0 GB/s')
+    >>> min_rate_text(175.4512e9), min_rate_text(100e9), min_rate_text(0.0)
+    ('175.5 GB/s', '100.0 GB/s', '1 B/s')
     """
+    bytes_per_second = max(bytes_per_second, 1.0)
     return rate_text(_up_to(bytes_per_second, 10.0 ** (math.floor(math.log10(bytes_per_second)) - _DIGITS + 1)))
 
 
