@@ -240,9 +240,9 @@ def test_a_locked_database_is_503_and_still_reads(client: TestClient, path: Path
 
 
 def test_a_database_that_is_gone_is_503(client: TestClient, app: FastAPI, path: Path) -> None:
-    app.state.database.close()
     for file in path.parent.glob("sizing.sqlite3*"):
         file.unlink()
+    app.state.database.close()  # after it: what works in the background would open the files again before they go
     for route in ("/readyz", "/v1/scenarios"):
         refused = client.get(route)
         assert (refused.status_code, refused.json()["code"]) == (503, "database-unavailable")
