@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sizing.errors import broken_rule
+from sizing.errors import InvalidInput, broken_rule
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.layout.formats import Mode
 from sizing.run.export import Export
@@ -20,7 +20,7 @@ from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
 from sizing.strict_model import InputModel
-from sizing.units import ByteCount, BytesPerSecond, Fraction, OrText, PositiveSeconds, exact_number_text
+from sizing.units import ByteCount, BytesPerSecond, Fraction, OrText, PositiveSeconds, counted_text, exact_number_text
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -175,6 +175,22 @@ def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> No
             f"has an interval of {interval} s behind a tier with one of {step} s, of which it is no whole multiple",
             f"give it {' or '.join(near)}",
         )
+
+
+def check_nodes_of_copies(tiers: Sequence[Tier], *, num_nodes: int) -> None:
+    """Refuse tiers in peer memory with more copies than the layout has nodes, each of which holds one.
+
+    Raises InvalidInput.
+    """
+    for index, tier in enumerate(tiers):
+        if tier.kind == "peer-memory" and tier.num_copies > num_nodes:
+            fewer = "use kind host-memory" if num_nodes == 1 else f"give {counted_text(num_nodes, 'replica')}"
+            raise InvalidInput.of(
+                f"checkpoint.tiers.{index}.replicas",
+                f"must be at most the nodes of the layout, {num_nodes}, as each copy in peer-memory takes one",
+                value=tier.num_copies,
+                remedy=f"{fewer}, or more GPUs",
+            )
 
 
 def is_whole(ratio: float) -> bool:

@@ -178,6 +178,30 @@ def test_peer_memory_needs_the_network_between_nodes() -> None:
         report(tiered(PEERS), cluster=cluster)
 
 
+@pytest.mark.parametrize(
+    ("degrees", "replicas", "message"),
+    [
+        (
+            {"tensor": 8},
+            None,
+            r"tiers\.0\.replicas must be at most the nodes of the layout, 1, .*, got 2: use kind host-memory, or more GPUs",
+        ),
+        ({"tensor": 8, "data": 2}, 3, r"tiers\.0\.replicas must be at most .* 2, .*, got 3: give 2 replicas"),
+    ],
+)
+def test_each_copy_in_peer_memory_needs_a_node_of_its_own(
+    degrees: dict[str, Any], replicas: int | None, message: str
+) -> None:
+    small = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"pipeline": 1, "data": 1} | degrees}
+    with pytest.raises(InvalidInput, match=message):
+        report(tiered(PEERS | ({"replicas": replicas} if replicas else {}), **small))
+
+
+def test_as_many_copies_in_peer_memory_as_nodes_are_accepted() -> None:
+    small = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"tensor": 8, "pipeline": 1, "data": 2}}
+    assert rows(report(tiered(PEERS, **small)))["peer-memory"].replicas == 2
+
+
 def test_a_synchronous_tier_needs_no_copy_rate() -> None:
     cluster = {"node": None, "node_spec": {"gpus_per_node": 8}}
     storage = {"profile": {"write_bytes_per_second": "100 GB/s"}}
