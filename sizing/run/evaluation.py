@@ -257,7 +257,7 @@ def run_warnings(
     yield from interval_warnings(
         run.interval, run.write, wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0
     )
-    yield from tier_warnings(run.tiers)
+    yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)

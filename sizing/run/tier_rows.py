@@ -178,8 +178,23 @@ def _capacity_bytes(tier: Tier | MainStorage, workload: CheckpointWorkload) -> i
     return workload.node.local_nvme_bytes if tier.kind == "local-nvme" else None
 
 
-def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
-    """Warn of tiers that cannot keep up, do not fit, or recover nothing."""
+def missing_read_rates(rows: Sequence[TierRow]) -> list[str]:
+    """List the read rates that recoveries lack, by dotted path in the scenario; without rows that of the storage."""
+    of_storage = "storage.profile.read_bytes_per_second"
+    return [
+        of_storage
+        if row.kind == MAIN
+        else f"checkpoint.tiers.{index}.storage.profile.{'node_' * (row.kind in NODE_KINDS)}read_bytes_per_second"
+        for index, row in enumerate(rows)
+        if row.restore_seconds is None and row.kind != ARCHIVE
+    ] or [of_storage]
+
+
+def tier_warnings(rows: Sequence[TierRow], *, leaves_out_restore: bool) -> Iterator[str]:
+    """Warn of tiers that cannot keep up, do not fit, or recover nothing, and of those whose restores nothing counts."""
+    for field in missing_read_rates(rows) if leaves_out_restore else []:
+        if field.startswith("checkpoint.tiers."):
+            yield f"A tier has no read bandwidth: recovery from it leaves out the restore. Give {field}"
     for row in rows:
         if row.kind != MAIN and row.effective_interval_seconds > row.interval_seconds:
             yield (

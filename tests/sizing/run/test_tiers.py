@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.questions.answer.first_screen import key_figures
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.tier_rows import TierRow
+from sizing.run.tier_rows import TierRow, missing_read_rates
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
@@ -119,6 +120,22 @@ def test_a_tier_that_drains_for_longer_than_its_interval_says_so() -> None:
     }
     found = report(tiered(NVME | {"interval_seconds": 60, "storage": slow}))
     assert any("The local-nvme tier drains for 280." in warning for warning in found.warnings)
+
+
+def test_a_tier_without_a_read_rate_is_named_by_its_field() -> None:
+    field = "checkpoint.tiers.1.storage.profile.node_read_bytes_per_second"
+    only_written = {"profile": {"node_write_bytes_per_second": "2 GB/s"}}
+    found = report(tiered(PEERS, NVME | {"storage": only_written}))
+    assert found.interval.leaves_out_restore
+    assert missing_read_rates(found.tiers) == [field]
+    assert any(warning.endswith(f"leaves out the restore. Give {field}") for warning in found.warnings)
+    (lost,) = [row for row in key_figures(found) if row.label == "Lost time"]
+    assert f"restore left out: give {field}" in lost.meaning
+    assert "give storage.profile" not in lost.meaning
+
+
+def test_without_tiers_the_read_rate_of_the_storage_is_missing() -> None:
+    assert missing_read_rates([]) == ["storage.profile.read_bytes_per_second"]
 
 
 def test_a_tier_that_adds_nothing_is_named() -> None:
