@@ -208,4 +208,7 @@ def tier_warnings(rows: Sequence[TierRow], *, leaves_out_restore: bool) -> Itera
                 f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
             )
         if row.kind not in (MAIN, ARCHIVE) and row.used_fraction == 0:
-            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"
+            why = "a tier in front of it recovers every failure that it recovers"
+            if row.recovered_fraction == 0:
+                why = "its copies survive no failure"
+            yield f"The {row.kind} tier is not needed: {why}. Remove it"

@@ -140,7 +140,13 @@ def test_without_tiers_the_read_rate_of_the_storage_is_missing() -> None:
 
 def test_a_tier_that_adds_nothing_is_named() -> None:
     found = report(tiered(PEERS, NVME | {"recovered_fraction": 0.8}))
-    assert any("The local-nvme tier is not needed" in w for w in found.warnings)
+    why = "a tier in front of it recovers every failure that it recovers"
+    assert f"The local-nvme tier is not needed: {why}. Remove it" in found.warnings
+
+
+def test_a_tier_whose_copies_survive_no_failure_is_named() -> None:
+    found = report(tiered(NVME | {"recovered_fraction": 0}))
+    assert "The local-nvme tier is not needed: its copies survive no failure. Remove it" in found.warnings
 
 
 def test_three_tiers_as_published_need_an_average_rate() -> None:
