@@ -57,11 +57,11 @@ class TierRow(Figures):
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
     recovered_fraction: float | None = Field(
-        description="Fraction of all failures that its copies survive. "
+        description="Fraction of all failures that its copies, or those of a tier in front of it, survive. "
         "Null without reliability, and for an object store behind the main storage."
     )
     used_fraction: float | None = Field(
-        description="Fraction of all failures that are recovered from it, as no faster tier survives them. "
+        description="Fraction of all failures that are recovered from it, as no tier in front of it survives them. "
         "Null without reliability, and for an object store behind the main storage."
     )
     restores_per_day: float | None = Field(

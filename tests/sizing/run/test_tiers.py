@@ -65,6 +65,19 @@ def test_components_say_what_a_tier_survives() -> None:
     assert [row.used_fraction for row in found.values()] == pytest.approx([rate / sum(rates) for rate in rates])
 
 
+def test_a_tier_recovers_also_what_the_tiers_in_front_of_it_survive() -> None:
+    """Of a software failure for each of nodes, NVMe alone survives half; peers in front of it are said to survive 0.9."""
+    components = [
+        {"name": "software", "mtbf_seconds": "10h", "loss_domain": "process"},
+        {"name": "node", "mtbf_seconds": "10h", "loss_domain": "node"},
+    ]
+    nvme = {key: value for key, value in NVME.items() if key != "recovered_fraction"}
+    failures = {"failures_per_node_day": None, "components": components}
+    found = rows(report(tiered(PEERS | {"recovered_fraction": 0.9}, nvme, reliability=failures)))["local-nvme"]
+    assert (found.recovered_fraction, found.used_fraction) == (pytest.approx(0.9), 0)
+    assert "or those of a tier in front of it" in (TierRow.model_fields["recovered_fraction"].description or "")
+
+
 def test_tiers_raise_the_goodput() -> None:
     slow = report(ASYNC, checkpoint={"interval_seconds": "1h"}).interval
     fast = report(tiered(PEERS, NVME)).interval
