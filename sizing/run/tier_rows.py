@@ -10,7 +10,17 @@ import numpy as np
 from pydantic import Field
 
 from sizing.layout.formats import Mode
-from sizing.run.checkpoint import ARCHIVE, MAIN, MEMORY_KINDS, NODE_KINDS, MainStorage, Tier, TierKind
+from sizing.run.checkpoint import (
+    ARCHIVE,
+    MAIN,
+    MEMORY_KINDS,
+    NODE_KINDS,
+    MainStorage,
+    Tier,
+    TierKind,
+    device_bytes,
+    held_bytes,
+)
 from sizing.run.failure_process import FailureProcess
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
@@ -79,10 +89,18 @@ class TierRow(Figures):
     node_bytes: float | None = Field(
         description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
     )
-    capacity_bytes: float | None = Field(
-        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Null when unknown."
+    device_bytes: float | None = Field(
+        description="Bytes of all tiers on the fullest node that share its capacity, with its own node_bytes. "
+        "Null for tiers that are not in the nodes."
     )
-    fits: bool | None = Field(description="Whether it can hold them. Null when its capacity is unknown.")
+    capacity_bytes: float | None = Field(
+        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Without a "
+        "capacity_bytes of its own that is the NVMe of a node, or the host memory that a job can use. "
+        "Null when unknown."
+    )
+    fits: bool | None = Field(
+        description="Whether device_bytes, otherwise stored_bytes, fit its capacity. Null when that is unknown."
+    )
     cost: float | None = Field(
         description="Price of what it stores, in the currency of cost_per_terabyte. Null without that price."
     )
@@ -107,6 +125,7 @@ def tier_rows(
     return [
         _row(
             level,
+            beside=[other.tier for other in tiers if isinstance(other.tier, Tier)],
             recovered_fraction=recovered_fraction,
             best_interval_seconds=best_level.interval_seconds if best_level else None,
             restores_per_second=restores_per_second,
@@ -123,6 +142,7 @@ def tier_rows(
 def _row(
     level: TierLevel,
     *,
+    beside: Sequence[Tier],
     recovered_fraction: Numbers,
     best_interval_seconds: Numbers | None,
     restores_per_second: Numbers | None,
@@ -133,8 +153,12 @@ def _row(
     tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
     written = workload.written_bytes * level.tier.num_copies
-    stored = main_stored_bytes if isinstance(tier, MainStorage) else written * (tier.keep + 1)
-    node_bytes = stored / workload.written_bytes * workload.max_node_bytes if level.kind in NODE_KINDS else None
+    stored, node_bytes, on_device = main_stored_bytes, None, None
+    if isinstance(tier, Tier):
+        stored = held_bytes(tier, workload.written_bytes)
+        if tier.kind in NODE_KINDS:
+            node_bytes = held_bytes(tier, workload.max_node_bytes)
+            on_device = device_bytes(tier, beside, node_bytes=workload.max_node_bytes)
     capacity = _capacity_bytes(tier, workload)
     price = tier.cost_per_terabyte
     saves_per_day: Numbers | None = None
@@ -164,8 +188,9 @@ def _row(
         mean_bytes_per_second=written / interval_seconds,
         stored_bytes=stored,
         node_bytes=node_bytes,
+        device_bytes=on_device,
         capacity_bytes=capacity,
-        fits=None if capacity is None else np.less_equal(stored if node_bytes is None else node_bytes, capacity),
+        fits=None if capacity is None else np.less_equal(stored if on_device is None else on_device, capacity),
         cost=None if price is None else stored / BYTES_PER_TERABYTE * price,
     )
 
@@ -174,7 +199,7 @@ def _capacity_bytes(tier: Tier | MainStorage, workload: CheckpointWorkload) -> i
     if tier.capacity_bytes is not None:
         return tier.capacity_bytes
     if tier.kind in MEMORY_KINDS:
-        return workload.node.host_memory_bytes
+        return workload.node.usable_host_memory_bytes
     return workload.node.local_nvme_bytes if tier.kind == "local-nvme" else None
 
 
@@ -190,18 +215,33 @@ def missing_read_rates(rows: Sequence[TierRow]) -> list[str]:
     ] or [of_storage]
 
 
+def tiers_that_overfill(rows: Sequence[TierRow]) -> dict[tuple[float, float], list[str]]:
+    """Name the tiers that do not fit a device of a node together, by the bytes that it must hold and its capacity."""
+    names: dict[tuple[float, float], list[str]] = {}
+    for index, row in enumerate(rows):
+        if row.fits is False and row.device_bytes not in (None, row.node_bytes):
+            device = row.device_bytes or 0.0, row.capacity_bytes or 0.0
+            names.setdefault(device, []).append(f"checkpoint.tiers.{index} ({row.kind})")
+    return names
+
+
 def tier_warnings(rows: Sequence[TierRow], *, leaves_out_restore: bool) -> Iterator[str]:
     """Warn of tiers that cannot keep up, do not fit, or recover nothing, and of those whose restores nothing counts."""
     for field in missing_read_rates(rows) if leaves_out_restore else []:
         if field.startswith("checkpoint.tiers."):
             yield f"A tier has no read bandwidth: recovery from it leaves out the restore. Give {field}"
+    for (num_bytes, capacity), names in tiers_that_overfill(rows).items():
+        yield (
+            f"{' and '.join(names)} share a device of each node: together they must hold "
+            f"{decimal_bytes_text(num_bytes)} on the fullest, and its capacity is {decimal_bytes_text(capacity)}"
+        )
     for row in rows:
         if row.kind != MAIN and row.effective_interval_seconds > row.interval_seconds:
             yield (
                 f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
             )
-        if row.fits is False:
+        if row.fits is False and row.device_bytes in (None, row.node_bytes):
             held, where = (row.stored_bytes, "") if row.node_bytes is None else (row.node_bytes, " on the fullest node")
             yield (
                 f"The {row.kind} tier must hold {decimal_bytes_text(held)}{where}, and its capacity is "

@@ -110,7 +110,7 @@ def test_each_tier_is_held_against_its_capacity() -> None:
     answered = report(tiered(PEERS | {"keep": 2}, NVME | {"capacity_bytes": "1 GB"}, ARCHIVE))
     found = rows(answered)
     assert found["peer-memory"].node_bytes == 2 * 3 * 8 * answered.layout.max_rank_bytes
-    assert found["peer-memory"].capacity_bytes == 2**41
+    assert found["peer-memory"].capacity_bytes == answered.host_memory.usable_bytes
     assert found["peer-memory"].fits
     assert found["local-nvme"].fits is False
     assert found["object-store"].stored_bytes == pytest.approx(BYTES * 31, rel=1e-6)
@@ -118,6 +118,27 @@ def test_each_tier_is_held_against_its_capacity() -> None:
     assert found["object-store"].mean_bytes_per_second == pytest.approx(BYTES / 86_400, rel=1e-6)
     warnings = report(tiered(NVME | {"capacity_bytes": "1 GB"})).warnings
     assert any("The local-nvme tier must hold" in warning for warning in warnings)
+
+
+def test_tiers_on_one_device_of_a_node_are_judged_together() -> None:
+    slower = NVME | {"interval_seconds": "20min", "keep": 500}
+    drives = {"cluster": {"node": None, "node_spec": {"gpus_per_node": 8, "local_nvme_bytes": 1000 * NODE_BYTES}}}
+    found = report(tiered(NVME | {"keep": 600}, slower, **drives))
+    first, second, _ = found.tiers
+    assert (first.node_bytes, second.node_bytes) == (601 * NODE_BYTES, 501 * NODE_BYTES)
+    assert first.device_bytes == second.device_bytes == 1102 * NODE_BYTES
+    assert (first.fits, second.fits) == (False, False)
+    (together,) = [each for each in found.warnings if "must hold" in each]
+    assert together.startswith("checkpoint.tiers.0 (local-nvme) and checkpoint.tiers.1 (local-nvme) share a device")
+    own = report(tiered(NVME | {"keep": 600}, slower | {"capacity_bytes": 600 * NODE_BYTES}, **drives))
+    assert [row.fits for row in own.tiers] == [True, True, None]
+
+
+def test_tiers_in_memory_have_the_room_of_host_memory() -> None:
+    """A node has 2 TiB, 2.199 TB, of which the system keeps 5 %: 253 checkpoints of 8.4 GB, 2.127 TB, do not fit."""
+    found = report(tiered({"kind": "host-memory", "interval_seconds": 60, "recovered_fraction": 0.5, "keep": 252}))
+    assert found.tiers[0].capacity_bytes == found.host_memory.usable_bytes
+    assert found.tiers[0].fits is found.host_memory.fits is False
 
 
 def test_tiers_in_memory_count_against_the_host() -> None:
