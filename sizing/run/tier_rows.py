@@ -155,10 +155,12 @@ def _row(
     written = workload.written_bytes * level.tier.num_copies
     stored, node_bytes, on_device = main_stored_bytes, None, None
     if isinstance(tier, Tier):
-        stored = held_bytes(tier, workload.written_bytes)
+        # In memory the state lies as it was copied from the GPUs, before the format compresses it.
+        over_written = workload.write.copied_over_written if tier.kind in MEMORY_KINDS else 1.0
+        stored = held_bytes(tier, workload.written_bytes * over_written)
         if tier.kind in NODE_KINDS:
-            node_bytes = held_bytes(tier, workload.max_node_bytes)
-            on_device = device_bytes(tier, beside, node_bytes=workload.max_node_bytes)
+            of_node = workload.max_node_bytes * over_written
+            node_bytes, on_device = held_bytes(tier, of_node), device_bytes(tier, beside, node_bytes=of_node)
     capacity = _capacity_bytes(tier, workload)
     price = tier.cost_per_terabyte
     saves_per_day: Numbers | None = None

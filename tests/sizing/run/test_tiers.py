@@ -141,6 +141,24 @@ def test_tiers_in_memory_have_the_room_of_host_memory() -> None:
     assert found.tiers[0].fits is found.host_memory.fits is False
 
 
+@pytest.mark.parametrize("framework", ["megatron", "maxtext"])
+def test_host_memory_holds_what_the_tiers_in_memory_say(framework: str) -> None:
+    """Experts lie unevenly, and Orbax compresses what it writes: both blocks count the same bytes of the fullest node."""
+    host = {"kind": "host-memory", "interval_seconds": 30, "recovered_fraction": 0.5}
+    scenario = tiered(
+        host,
+        PEERS,
+        model={"preset": "deepseek-v3"},
+        parallelism={"tensor": 1, "pipeline": 1, "data": 128, "expert": 64},
+    )
+    scenario["training"] = {"framework": framework}
+    del scenario["checkpoint"]["format"], scenario["checkpoint"]["optimizer_sharding"]
+    found = report(scenario)
+    memory = [row for row in found.tiers if row.kind.endswith("memory")]
+    assert found.host_memory.tier_bytes == pytest.approx(sum(row.node_bytes or 0 for row in memory), rel=1e-9)
+    assert found.host_memory.tier_bytes == pytest.approx(memory[0].device_bytes, rel=1e-9)
+
+
 def test_tiers_in_memory_count_against_the_host() -> None:
     found = report(tiered(PEERS | {"keep": 2}))
     assert found.host_memory.staged_bytes == 0
