@@ -32,7 +32,7 @@ from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, CapacityAt, Retention, capacity_of, capacity_over_time, retention_warnings
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tier_rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tier_rows import TierRow, archive_warnings, tier_rows, tier_warnings
 from sizing.run.tiers import TierLevel, drain_assumptions
 from sizing.run.timing import Timing, timing_of
 from sizing.run.workload import CheckpointWorkload
@@ -258,6 +258,7 @@ def run_warnings(
         run.interval, run.write, wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0
     )
     yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
+    yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)

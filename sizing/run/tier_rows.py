@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
+from sizing.frameworks.framework import Deletion
 from sizing.layout.formats import Mode
 from sizing.run.checkpoint import (
     ARCHIVE,
     MAIN,
     MEMORY_KINDS,
     NODE_KINDS,
+    ROUNDING,
     MainStorage,
     Tier,
     TierKind,
@@ -28,7 +31,7 @@ from sizing.run.levels import Level, overhead_fraction
 from sizing.run.tiers import TierLevel
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
-from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_DAY, decimal_bytes_text, seconds_text
+from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_DAY, counted_text, decimal_bytes_text, seconds_text
 
 
 class TierRow(Figures):
@@ -254,3 +257,21 @@ def tier_warnings(rows: Sequence[TierRow], *, leaves_out_restore: bool) -> Itera
             if row.recovered_fraction == 0:
                 why = "its copies survive no failure"
             yield f"The {row.kind} tier is not needed: {why}. Remove it"
+
+
+def archive_warnings(rows: Sequence[TierRow], *, keep_last: int, deletion: Deletion) -> Iterator[str]:
+    """Warn where the main storage deletes a checkpoint while it is copied to an object store.
+
+    Of saves every T seconds the Nth after a checkpoint ends N T seconds after it. Where the N newest are kept, the
+    checkpoint is deleted with that end, or a save earlier in frameworks that delete before they save.
+    """
+    pairs = [(main, row) for main in rows if main.kind == MAIN for row in rows if row.kind == ARCHIVE]
+    for main, row in pairs:
+        saving = main.stall_seconds + main.drain_seconds if deletion == "before-save" else 0.0
+        needed = math.ceil((row.drain_seconds + saving) / main.effective_interval_seconds * (1 - ROUNDING))
+        if needed > keep_last:
+            yield (
+                f"A copy to the object-store tier takes {seconds_text(row.drain_seconds)}. The main storage deletes "
+                f"the checkpoint before that ends, as it keeps {counted_text(keep_last, 'checkpoint')} at one save "
+                f"every {seconds_text(main.effective_interval_seconds)}. Keep {needed:,} (retention.keep_last)"
+            )

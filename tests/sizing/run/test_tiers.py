@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.frameworks.framework import Deletion
 from sizing.questions.answer.first_screen import key_figures
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.tier_rows import TierRow, missing_read_rates
+from sizing.run.tier_rows import TierRow, archive_warnings, missing_read_rates
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
@@ -104,6 +105,33 @@ def test_an_archive_is_copied_to_while_training_goes_on() -> None:
     assert with_archive.tiers[-1].stall_seconds == 0
     assert with_archive.tiers[-1].drain_seconds == pytest.approx(BYTES / 10e9, rel=1e-6)
     assert with_archive.overhead == without.overhead
+
+
+@pytest.mark.parametrize(
+    ("deletion", "rate", "kept", "needed"),
+    [
+        ("after-save", "1 GB/s", 1, 2),  # 5,682 s to copy, a save every 3,600 s
+        ("after-save", "1 GB/s", 2, None),
+        ("after-save", "0.2 GB/s", 2, 8),  # 28,410 s
+        ("after-save", "2 GB/s", 1, None),  # 2,841 s
+        ("before-save", "1.5 GB/s", 1, 2),  # 3,788 s and a save
+        ("before-save", "1.6 GB/s", 1, 2),  # 3,551 s and a save of 57 s
+        ("before-save", "1.7 GB/s", 1, None),  # 3,342 s and a save
+    ],
+)
+def test_a_checkpoint_is_kept_until_it_is_copied_to_the_object_store(
+    deletion: Deletion, rate: str, kept: int, needed: int | None
+) -> None:
+    rows = report(tiered(ARCHIVE | {"storage": {"profile": {"write_bytes_per_second": rate}}})).tiers
+    warnings = list(archive_warnings(rows, keep_last=kept, deletion=deletion))
+    assert [each.partition("Keep ")[2] for each in warnings] == ([f"{needed} (retention.keep_last)"] if needed else [])
+
+
+def test_a_copy_that_outlasts_the_checkpoints_kept_is_told() -> None:
+    slow = ARCHIVE | {"storage": {"profile": {"write_bytes_per_second": "1 GB/s"}}}
+    assert any("A copy to the object-store tier takes 94." in each for each in report(tiered(slow)).warnings)
+    kept = report(tiered(slow, retention={"keep_last": 2})).warnings
+    assert not any("A copy to the object-store" in each for each in kept)
 
 
 def test_each_tier_is_held_against_its_capacity() -> None:
