@@ -165,6 +165,7 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         inputs.retention,
         workload=workload,
         interval_seconds=interval_seconds,
+        saves_per_day=recovery.saves_per_day if recovery else None,
         num_exports=num_exports,
         exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
         deletion=inputs.deletion,

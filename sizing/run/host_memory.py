@@ -114,7 +114,7 @@ def host_memory(
     gathered, usable = _gathered_bytes(checkpoint_layout), node.spec.usable_host_memory_bytes
     written = max_writers * share
     of_node = checkpoint_layout.on_nodes.max_node_bytes * checkpoint_layout.size.copied_over_written
-    kept = round(sum(held_bytes(tier, of_node) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS))
+    kept = sum(round(float(held_bytes(tier, of_node))) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = 0
     if checkpoint.mode == "async" and not kept:
         staged = max_writers * (share if checkpoint.staging_bytes is None else min(share, checkpoint.staging_bytes))

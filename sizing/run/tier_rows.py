@@ -86,6 +86,14 @@ class TierRow(Figures):
         description="Mean write rate of the saves to it over time, in bytes per second: "
         "written bytes x replicas / effective interval."
     )
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves to it write in a day of wall time, on all nodes: written bytes x replicas x "
+        "saves_per_day, or one save per effective interval where failures are not known."
+    )
+    drive_writes_per_day: float | None = Field(
+        description="Drive writes per day (DWPD) of the fullest node: bytes that saves to it write there in a day / "
+        "capacity. Null for other kinds than local-nvme, and where the capacity is unknown."
+    )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
     )
@@ -172,6 +180,7 @@ def _row(
         is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
         saves_per_day = saving_fraction * SECONDS_PER_DAY / interval_seconds
+    wearing = (SECONDS_PER_DAY / interval_seconds if saves_per_day is None else saves_per_day) * tier.num_copies
     return TierRow.of(
         kind=level.kind,
         mode=level.mode,
@@ -191,6 +200,10 @@ def _row(
         restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
         saves_per_day=saves_per_day,
         mean_bytes_per_second=written / interval_seconds,
+        written_bytes_per_day=workload.written_bytes * wearing,
+        drive_writes_per_day=drive_writes_per_day(workload.max_node_bytes * wearing, capacity_bytes=capacity)
+        if level.kind == "local-nvme" and capacity is not None
+        else None,
         stored_bytes=stored,
         node_bytes=node_bytes,
         device_bytes=on_device,
@@ -198,6 +211,18 @@ def _row(
         fits=None if capacity is None else np.less_equal(stored if on_device is None else on_device, capacity),
         cost=None if price is None else stored / BYTES_PER_TERABYTE * price,
     )
+
+
+def drive_writes_per_day(bytes_per_day: Numbers, *, capacity_bytes: Numbers) -> Numbers:
+    """How often a day the whole capacity of drives is written, as endurance is rated: DWPD = B / C.
+
+    Bytes that the drive writes beyond those (write amplification) are not counted, as in the rating itself.
+    Source: definition; JEDEC JESD218, where bytes are those that the host writes.
+
+    >>> drive_writes_per_day(15.36e12, capacity_bytes=7.68e12)
+    2.0
+    """
+    return bytes_per_day / capacity_bytes
 
 
 def _capacity_bytes(tier: Tier | MainStorage, workload: CheckpointWorkload) -> int | None:
