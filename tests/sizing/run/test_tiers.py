@@ -14,6 +14,7 @@ from sizing.run.figures import with_arrays
 from sizing.run.tier_rows import TierRow, archive_warnings, missing_read_rates
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
+from sizing.units import percent_text
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
 
 BYTES = 14 * 405_853_388_800
@@ -44,7 +45,7 @@ def test_each_tier_has_a_row_with_its_times() -> None:
     assert archive.drain_seconds == pytest.approx(BYTES / 10e9, rel=1e-6)
 
 
-def test_the_fastest_tier_that_survives_a_failure_recovers_it() -> None:
+def test_the_first_tier_that_survives_a_failure_recovers_it() -> None:
     peers, nvme, storage, archive = report(tiered(PEERS, NVME, ARCHIVE)).tiers
     assert [row.used_fraction for row in (peers, nvme, storage)] == pytest.approx([0.8, 0.1, 0.1])
     assert [row.recovered_fraction for row in (peers, nvme, storage)] == pytest.approx([0.8, 0.9, 1.0])
@@ -78,6 +79,30 @@ def test_a_tier_recovers_also_what_the_tiers_in_front_of_it_survive() -> None:
     assert found.recovered_fraction == pytest.approx(0.9)
     assert found.used_fraction == 0
     assert "or those of a tier in front of it" in (TierRow.model_fields["recovered_fraction"].description or "")
+
+
+def test_a_tier_that_costs_more_than_it_saves_is_named_with_both_losses() -> None:
+    """NVMe that reads at 100 KB/s restores for hours, and recovers 0.1 of the failures all the same."""
+    slow = {"profile": {"node_write_bytes_per_second": "26 GB/s", "node_read_bytes_per_second": "100 KB/s"}}
+    found, without = report(tiered(PEERS, NVME | {"storage": slow})), report(tiered(PEERS))
+    assert found.tiers[1].used_fraction == pytest.approx(0.1)
+    with_it, without_it = (percent_text(each.interval.lost_at_interval_fraction or 0) for each in (found, without))
+    (warning,) = [each for each in found.warnings if "costs more than it saves" in each]
+    assert warning.startswith(
+        f"The local-nvme tier costs more than it saves: the run loses {with_it} of its time with it and {without_it} "
+        "without it. Remove it (checkpoint.tiers.1)"
+    )
+
+
+def test_tiers_that_save_more_than_they_cost_are_not_named() -> None:
+    assert not any("costs more" in warning for warning in report(tiered(PEERS, NVME, ARCHIVE)).warnings)
+
+
+def test_a_tier_is_not_held_against_a_run_whose_restores_are_not_counted() -> None:
+    rates = {"write_bytes_per_second": "100 GB/s", "planning_seconds_per_rank": 0}
+    slow = {"profile": {"node_write_bytes_per_second": "26 GB/s", "node_read_bytes_per_second": "1 MB/s"}}
+    found = report(tiered(NVME | {"storage": slow}) | {"storage": {"profile": rates}})
+    assert not any("costs more" in warning for warning in found.warnings)
 
 
 def test_tiers_raise_the_goodput() -> None:
