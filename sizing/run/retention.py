@@ -93,8 +93,8 @@ class Capacity(Figures):
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
     written_bytes_per_day: float = Field(
-        description="Bytes that saves, exports and publications over storage write in a day of wall time, which wears "
-        "drives: recovery.saves_per_day, or one save per effective interval where failures are not known."
+        description="Bytes that saves, exports and publications over storage write in one day, which wears drives. "
+        "Saves are recovery.saves_per_day, or one per effective interval where failures are not known."
     )
     growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
     disk_bytes: int | None = Field(None, description="Bytes of the file system that there is; null when not given.")

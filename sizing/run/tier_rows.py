@@ -88,7 +88,7 @@ class TierRow(Figures):
     )
     written_bytes_per_day: float = Field(
         description="Bytes that saves to it write in a day of wall time, on all nodes: written bytes x replicas x "
-        "saves_per_day, or one save per effective interval where failures are not known."
+        "saves_per_day. Where failures are not known there is one save per effective interval."
     )
     drive_writes_per_day: float | None = Field(
         description="Drive writes per day (DWPD) of the fullest node: bytes that saves to it write there in a day / "
