@@ -21,6 +21,7 @@ from sizing.layout.sharding import Sharding
 from sizing.layout.size import weights_bytes
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import ResolvedModel
+from sizing.run.checkpoint import check_nodes_of_copies
 from sizing.run.export import UNIVERSAL
 from sizing.run.publication import stored_publications
 from sizing.run.reduction import reduce_saves
@@ -239,6 +240,7 @@ def _compute_workload(
         defaults=save_defaults(scenario.schema_version),
         cached_plans=scenario.checkpoint.cached_plans,
     )
+    check_nodes_of_copies(scenario.checkpoint.tiers, num_nodes=workload.num_nodes)
     workload = with_offload(workload, checkpoint_layout, saved_off_gpu(scenario.training))
     export = scenario.checkpoint.export
     if export is not None and export.format == UNIVERSAL:

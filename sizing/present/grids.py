@@ -81,7 +81,7 @@ def _tiers_grid(rows: Iterable[TierRow]) -> Grid:
         "Tiers",
         (
             *("tier", "interval", "best interval", "stall", "drain", "restore", "failures recovered"),
-            *("lost work (RPO)", "mean write", "stored", "capacity"),
+            *("lost work (RPO)", "mean write", "written per day", "stored", "capacity"),
         ),
         tuple(
             (
@@ -94,6 +94,8 @@ def _tiers_grid(rows: Iterable[TierRow]) -> Grid:
                 "" if row.used_fraction is None else percent_text(row.used_fraction),
                 "" if row.kind == ARCHIVE else seconds_text(row.rework_seconds),
                 rate_text(row.mean_bytes_per_second),
+                decimal_bytes_text(row.written_bytes_per_day)
+                + ("" if row.drive_writes_per_day is None else f", {row.drive_writes_per_day:.3g} DWPD"),
                 decimal_bytes_text(row.stored_bytes)
                 if row.node_bytes is None
                 else f"{decimal_bytes_text(row.node_bytes)} per node",

@@ -41,7 +41,7 @@ _LOSSES = {
 LARGE_LOSS_FRACTION = 0.1
 """Part of a run whose loss is large: published runs of large models kept 90 % or more (Llama 3, arXiv 2407.21783,
 section 3.3.4)."""
-_WITHOUT_RESTORE = f" without the time of a restore: give {READ_RATE} or {CALIBRATION}"
+_WITHOUT_RESTORE = f" without the time of a restore: give {READ_RATE}, that of each tier, or {CALIBRATION}"
 _UNDECIDED = "undecided"
 _JUDGEMENTS: tuple[tuple[str, bool | str | None], ...] = (
     ("misses", False),

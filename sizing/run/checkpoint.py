@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sizing.errors import broken_rule
+from sizing.errors import InvalidInput, broken_rule
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.layout.formats import Mode
 from sizing.run.export import Export
@@ -19,8 +19,9 @@ from sizing.run.read_plan import RestoreStrategy
 from sizing.run.reduction import Reduction
 from sizing.spelling import AnySpelling
 from sizing.storage.storage import Storage
+from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel
-from sizing.units import ByteCount, BytesPerSecond, Fraction, OrText, PositiveSeconds, exact_number_text
+from sizing.units import ByteCount, BytesPerSecond, Fraction, OrText, PositiveSeconds, counted_text, exact_number_text
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -77,7 +78,8 @@ class Tier(InputModel):
     capacity_bytes: ByteCount | None = Field(
         None,
         description="Capacity in bytes: of one node for tiers in the nodes, otherwise of the whole tier. "
-        "Default: host memory or NVMe of the node; otherwise the fit is not judged.",
+        "Default: NVMe of the node, or the host memory that a job can use, shared with other tiers there; "
+        "otherwise the fit is not judged.",
     )
     loss_domain: LossDomain | None = Field(
         None,
@@ -121,6 +123,34 @@ class Tier(InputModel):
     def domain(self) -> LossDomain:
         """Loss domain of the tier: the smallest failure that takes its copies with it."""
         return self.loss_domain or LOSS_DOMAIN_OF_KIND[self.kind]
+
+
+def held_bytes(tier: Tier, checkpoint_bytes: Numbers) -> Numbers:
+    """Max bytes that a tier holds: b r (k + 1), of checkpoints of b bytes r copies of k kept ones and one in flight.
+
+    Source: a checkpoint must not replace an older one before it is complete.
+
+    >>> held_bytes(Tier(kind="peer-memory", interval_seconds=60, keep=2), 10.0)
+    60.0
+    """
+    return checkpoint_bytes * tier.num_copies * (tier.keep + 1)
+
+
+def device_bytes(tier: Tier, beside: Sequence[Tier], *, node_bytes: Numbers) -> Numbers:
+    """Bytes of all tiers that share the capacity of one in the nodes, itself included, on a node.
+
+    It is that of the node's host memory or NVMe; a tier with a capacity of its own shares it with none. `node_bytes`
+    are those of a checkpoint on the node. Source: definition.
+
+    >>> host, peers = (Tier(kind=kind, interval_seconds=60) for kind in ("host-memory", "peer-memory"))
+    >>> device_bytes(host, [host, peers], node_bytes=10.0)
+    60.0
+    """
+    if tier.capacity_bytes is not None:
+        return held_bytes(tier, node_bytes)
+    kinds: Sequence[TierKind] = MEMORY_KINDS if tier.kind in MEMORY_KINDS else ("local-nvme",)
+    sharing = [other for other in beside if other.kind in kinds and other.capacity_bytes is None]
+    return sum(held_bytes(other, node_bytes) for other in sharing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +205,22 @@ def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> No
             f"has an interval of {interval} s behind a tier with one of {step} s, of which it is no whole multiple",
             f"give it {' or '.join(near)}",
         )
+
+
+def check_nodes_of_copies(tiers: Sequence[Tier], *, num_nodes: int) -> None:
+    """Refuse tiers in peer memory with more copies than the layout has nodes, each of which holds one.
+
+    Raises InvalidInput.
+    """
+    for index, tier in enumerate(tiers):
+        if tier.kind == "peer-memory" and tier.num_copies > num_nodes:
+            fewer = "use kind host-memory" if num_nodes == 1 else f"give {counted_text(num_nodes, 'replica')}"
+            raise InvalidInput.of(
+                f"checkpoint.tiers.{index}.replicas",
+                f"must be at most the nodes of the layout, {num_nodes}, as each copy in peer-memory takes one",
+                value=tier.num_copies,
+                remedy=f"{fewer}, or more GPUs",
+            )
 
 
 def is_whole(ratio: float) -> bool:

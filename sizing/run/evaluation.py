@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,7 @@ from pydantic import Field
 from sizing.frameworks.framework import Deletion
 from sizing.layout import WritersOnNodes
 from sizing.provenance import Assumption
-from sizing.run.checkpoint import Checkpoint
+from sizing.run.checkpoint import ARCHIVE, MAIN, Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
 from sizing.run.export import Exported, export_of, export_warnings
 from sizing.run.failure_process import FailureProcess, Shares
@@ -32,7 +32,7 @@ from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, CapacityAt, Retention, capacity_of, capacity_over_time, retention_warnings
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tier_rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tier_rows import TierRow, archive_warnings, tier_rows, tier_warnings
 from sizing.run.tiers import TierLevel, drain_assumptions
 from sizing.run.timing import Timing, timing_of
 from sizing.run.workload import CheckpointWorkload
@@ -40,6 +40,7 @@ from sizing.run.write import Write, staging_warnings, stall_assumptions, write_o
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import StrictModel
+from sizing.units import percent_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         inputs.retention,
         workload=workload,
         interval_seconds=interval_seconds,
+        saves_per_day=recovery.saves_per_day if recovery else None,
         num_exports=num_exports,
         exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
         deletion=inputs.deletion,
@@ -257,7 +259,9 @@ def run_warnings(
     yield from interval_warnings(
         run.interval, run.write, wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0
     )
-    yield from tier_warnings(run.tiers)
+    yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
+    yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)
+    yield from costly_tier_warnings(run, inputs, workload=workload)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)
@@ -265,3 +269,22 @@ def run_warnings(
     yield from required_warnings(
         run.required, run.targets, workload=workload, profile=inputs.profile, checkpoint=inputs.checkpoint
     )
+
+
+def costly_tier_warnings(run: RunReport, inputs: RunInputs, *, workload: CheckpointWorkload) -> Iterator[str]:
+    """Warn of tiers in front of the main storage without which, all else unchanged, the run would lose less."""
+    goodput = run.interval.goodput_at_interval_fraction
+    for index, row in enumerate(run.tiers):
+        if row.kind in (MAIN, ARCHIVE) or not row.used_fraction or goodput is None:
+            continue
+        tiers = (*inputs.checkpoint.tiers[:index], *inputs.checkpoint.tiers[index + 1 :])
+        checkpoint = inputs.checkpoint.model_copy(update={"tiers": tiers})
+        without = time_run(workload, replace(inputs, checkpoint=checkpoint))
+        if without.goodput_fraction is None or without.leaves_out_restore or without.goodput_fraction <= goodput:
+            continue
+        with_it, without_it = percent_text(1 - goodput), percent_text(float(1 - without.goodput_fraction))
+        if with_it != without_it:
+            yield (
+                f"The {row.kind} tier costs more than it saves: the run loses {with_it} of its time with it and "
+                f"{without_it} without it. Remove it (checkpoint.tiers.{index}), or make its saves or restores faster"
+            )

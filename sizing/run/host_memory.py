@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import CheckpointLayout, Parallelism
-from sizing.run.checkpoint import MEMORY_KINDS, Checkpoint
+from sizing.run.checkpoint import MEMORY_KINDS, Checkpoint, held_bytes
 from sizing.run.read_plan import ReadPlan
 from sizing.strict_model import StrictModel
 
@@ -102,8 +102,8 @@ def host_memory(
 
     Asynchronous saving stages what each of them writes, once, up to its budget: the next save waits until the last one
     has drained. Formats that write from copies stage the whole share in each save. A tier in memory keeps its
-    checkpoints, of which one is in flight, and is drained from. Deltas are made from the whole state of an earlier save
-    to the main storage, which each writer keeps beside all this.
+    checkpoints, `held_bytes` of the fullest node's, and is drained from. Deltas are made from the whole state of an
+    earlier save to the main storage, which each writer keeps beside all this.
 
     A restore holds `HostLoading.held_bytes` of the fullest rank x the reading ranks of a node.
     Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
@@ -113,7 +113,8 @@ def host_memory(
     share = round(checkpoint_layout.on_nodes.max_rank_bytes * checkpoint_layout.size.copied_over_written)
     gathered, usable = _gathered_bytes(checkpoint_layout), node.spec.usable_host_memory_bytes
     written = max_writers * share
-    kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
+    of_node = checkpoint_layout.on_nodes.max_node_bytes * checkpoint_layout.size.copied_over_written
+    kept = sum(round(float(held_bytes(tier, of_node))) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = 0
     if checkpoint.mode == "async" and not kept:
         staged = max_writers * (share if checkpoint.staging_bytes is None else min(share, checkpoint.staging_bytes))

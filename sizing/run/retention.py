@@ -93,7 +93,8 @@ class Capacity(Figures):
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
     written_bytes_per_day: float = Field(
-        description="Bytes that saves, exports and publications over storage write in one day, which wears drives."
+        description="Bytes that saves, exports and publications over storage write in one day, which wears drives. "
+        "Saves are recovery.saves_per_day, or one per effective interval where failures are not known."
     )
     growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
     disk_bytes: int | None = Field(None, description="Bytes of the file system that there is; null when not given.")
@@ -154,6 +155,7 @@ def capacity_of(
     *,
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
+    saves_per_day: Numbers | None = None,
     num_exports: int = 0,
     exported_bytes_per_save: Numbers = 0.0,
     deletion: Deletion = "after-save",
@@ -161,8 +163,9 @@ def capacity_of(
     """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports + the newest publication.
 
     A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
-    everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves and
-    `exported_bytes_per_save`, which exports write as the mean over saves.
+    everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves,
+    `saves_per_day` or otherwise one per interval, and `exported_bytes_per_save`, which exports write as the mean over
+    saves.
     """
     num_newest = retention.keep_last + (deletion != "before-save")
     num_checkpoints = num_newest + retention.keep_best
@@ -205,7 +208,9 @@ def capacity_of(
         capacity_bytes=whole + _round_bytes(weights) + exported + published,
         usable_bytes=usable,
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
-        written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save) * per_day + published_per_day,
+        written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save)
+        * (per_day if saves_per_day is None else saves_per_day)
+        + published_per_day,
         growth_bytes_per_day=growth,
         **disk,
     )

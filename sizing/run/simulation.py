@@ -15,6 +15,7 @@ from sizing.run.evaluation import RunFigures
 from sizing.run.failure_process import FailureProcess, Shares
 from sizing.run.levels import Level
 from sizing.run.monte_carlo import SimulatedRuns, simulate, simulate_groups
+from sizing.run.tier_rows import missing_read_rates
 from sizing.storage.transfer import Floats
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
@@ -291,8 +292,8 @@ def _notes(run: RunFigures) -> Iterator[str]:
     """Say where the simulated run differs from the one asked for."""
     if run.report.interval.leaves_out_restore:
         yield (
-            "No read bandwidth given: recoveries leave out the restore, so goodput is at most that. "
-            "Give it or reliability.restart_seconds"
+            "No read bandwidth given: recoveries leave out the restore, so goodput is at most that. Give "
+            f"{' and '.join(missing_read_rates(run.report.tiers))}, or reliability.restart_seconds"
         )
     for level, simulated in zip(run.levels, with_whole_multiples(run.levels), strict=True):
         given, effective = float(level.given_interval_seconds), float(simulated.interval_seconds)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
+from sizing.frameworks.framework import Deletion
 from sizing.layout.formats import Mode
-from sizing.run.checkpoint import ARCHIVE, MAIN, MEMORY_KINDS, NODE_KINDS, MainStorage, Tier, TierKind
+from sizing.run.checkpoint import (
+    ARCHIVE,
+    MAIN,
+    MEMORY_KINDS,
+    NODE_KINDS,
+    ROUNDING,
+    MainStorage,
+    Tier,
+    TierKind,
+    device_bytes,
+    held_bytes,
+)
 from sizing.run.failure_process import FailureProcess
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
@@ -18,7 +31,7 @@ from sizing.run.levels import Level, overhead_fraction
 from sizing.run.tiers import TierLevel
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
-from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_DAY, decimal_bytes_text, seconds_text
+from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_DAY, counted_text, decimal_bytes_text, seconds_text
 
 
 class TierRow(Figures):
@@ -60,11 +73,11 @@ class TierRow(Figures):
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
     recovered_fraction: float | None = Field(
-        description="Fraction of all failures that its copies survive. "
+        description="Fraction of all failures that its copies, or those of a tier in front of it, survive. "
         "Null without reliability, and for an object store behind the main storage."
     )
     used_fraction: float | None = Field(
-        description="Fraction of all failures that are recovered from it, as no faster tier survives them. "
+        description="Fraction of all failures that are recovered from it, as no tier in front of it survives them. "
         "Null without reliability, and for an object store behind the main storage."
     )
     restores_per_day: float | None = Field(
@@ -76,16 +89,32 @@ class TierRow(Figures):
         description="Mean write rate of the saves to it over time, in bytes per second: "
         "written bytes x replicas / effective interval."
     )
+    written_bytes_per_day: float = Field(
+        description="Bytes that saves to it write in a day of wall time, on all nodes: written bytes x replicas x "
+        "saves_per_day. Where failures are not known there is one save per effective interval."
+    )
+    drive_writes_per_day: float | None = Field(
+        description="Drive writes per day (DWPD) of the fullest node: bytes that saves to it write there in a day / "
+        "capacity. Null for other kinds than local-nvme, and where the capacity is unknown."
+    )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
     )
     node_bytes: float | None = Field(
         description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
     )
-    capacity_bytes: float | None = Field(
-        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Null when unknown."
+    device_bytes: float | None = Field(
+        description="Bytes of all tiers on the fullest node that share its capacity, with its own node_bytes. "
+        "Null for tiers that are not in the nodes."
     )
-    fits: bool | None = Field(description="Whether it can hold them. Null when its capacity is unknown.")
+    capacity_bytes: float | None = Field(
+        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Without a "
+        "capacity_bytes of its own that is the NVMe of a node, or the host memory that a job can use. "
+        "Null when unknown."
+    )
+    fits: bool | None = Field(
+        description="Whether device_bytes, otherwise stored_bytes, fit its capacity. Null when that is unknown."
+    )
     cost: float | None = Field(
         description="Price of what it stores, in the currency of cost_per_terabyte. Null without that price."
     )
@@ -110,6 +139,7 @@ def tier_rows(
     return [
         _row(
             level,
+            beside=[other.tier for other in tiers if isinstance(other.tier, Tier)],
             recovered_fraction=recovered_fraction,
             best_interval_seconds=best_level.interval_seconds if best_level else None,
             restores_per_second=restores_per_second,
@@ -126,6 +156,7 @@ def tier_rows(
 def _row(
     level: TierLevel,
     *,
+    beside: Sequence[Tier],
     recovered_fraction: Numbers,
     best_interval_seconds: Numbers | None,
     restores_per_second: Numbers | None,
@@ -136,8 +167,14 @@ def _row(
     tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
     written = workload.written_bytes * level.tier.num_copies
-    stored = main_stored_bytes if isinstance(tier, MainStorage) else written * (tier.keep + 1)
-    node_bytes = stored / workload.written_bytes * workload.max_node_bytes if level.kind in NODE_KINDS else None
+    stored, node_bytes, on_device = main_stored_bytes, None, None
+    if isinstance(tier, Tier):
+        # In memory the state lies as it was copied from the GPUs, before the format compresses it.
+        over_written = workload.write.copied_over_written if tier.kind in MEMORY_KINDS else 1.0
+        stored = held_bytes(tier, workload.written_bytes * over_written)
+        if tier.kind in NODE_KINDS:
+            of_node = workload.max_node_bytes * over_written
+            node_bytes, on_device = held_bytes(tier, of_node), device_bytes(tier, beside, node_bytes=of_node)
     capacity = _capacity_bytes(tier, workload)
     price = tier.cost_per_terabyte
     saves_per_day: Numbers | None = None
@@ -146,6 +183,7 @@ def _row(
         is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
         saves_per_day = saving_fraction * SECONDS_PER_DAY / interval_seconds
+    wearing = (SECONDS_PER_DAY / interval_seconds if saves_per_day is None else saves_per_day) * tier.num_copies
     return TierRow.of(
         kind=level.kind,
         mode=level.mode,
@@ -165,35 +203,103 @@ def _row(
         restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
         saves_per_day=saves_per_day,
         mean_bytes_per_second=written / interval_seconds,
+        written_bytes_per_day=workload.written_bytes * wearing,
+        drive_writes_per_day=drive_writes_per_day(workload.max_node_bytes * wearing, capacity_bytes=capacity)
+        if level.kind == "local-nvme" and capacity is not None
+        else None,
         stored_bytes=stored,
         node_bytes=node_bytes,
+        device_bytes=on_device,
         capacity_bytes=capacity,
-        fits=None if capacity is None else np.less_equal(stored if node_bytes is None else node_bytes, capacity),
+        fits=None if capacity is None else np.less_equal(stored if on_device is None else on_device, capacity),
         cost=None if price is None else stored / BYTES_PER_TERABYTE * price,
     )
+
+
+def drive_writes_per_day(bytes_per_day: Numbers, *, capacity_bytes: Numbers) -> Numbers:
+    """How often a day the whole capacity of drives is written, as endurance is rated: DWPD = B / C.
+
+    Bytes that the drive writes beyond those (write amplification) are not counted, as in the rating itself.
+    Source: definition; JEDEC JESD218, where bytes are those that the host writes.
+
+    >>> drive_writes_per_day(15.36e12, capacity_bytes=7.68e12)
+    2.0
+    """
+    return bytes_per_day / capacity_bytes
 
 
 def _capacity_bytes(tier: Tier | MainStorage, workload: CheckpointWorkload) -> int | None:
     if tier.capacity_bytes is not None:
         return tier.capacity_bytes
     if tier.kind in MEMORY_KINDS:
-        return workload.node.host_memory_bytes
+        return workload.node.usable_host_memory_bytes
     return workload.node.local_nvme_bytes if tier.kind == "local-nvme" else None
 
 
-def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
-    """Warn of tiers that cannot keep up, do not fit, or recover nothing."""
+def missing_read_rates(rows: Sequence[TierRow]) -> list[str]:
+    """List the read rates that recoveries lack, by dotted path in the scenario; without rows that of the storage."""
+    of_storage = "storage.profile.read_bytes_per_second"
+    return [
+        of_storage
+        if row.kind == MAIN
+        else f"checkpoint.tiers.{index}.storage.profile.{'node_' * (row.kind in NODE_KINDS)}read_bytes_per_second"
+        for index, row in enumerate(rows)
+        if row.restore_seconds is None and row.kind != ARCHIVE
+    ] or [of_storage]
+
+
+def tiers_that_overfill(rows: Sequence[TierRow]) -> dict[tuple[float, float], list[str]]:
+    """Name the tiers that do not fit a device of a node together, by the bytes that it must hold and its capacity."""
+    names: dict[tuple[float, float], list[str]] = {}
+    for index, row in enumerate(rows):
+        if row.fits is False and row.device_bytes not in (None, row.node_bytes):
+            device = row.device_bytes or 0.0, row.capacity_bytes or 0.0
+            names.setdefault(device, []).append(f"checkpoint.tiers.{index} ({row.kind})")
+    return names
+
+
+def tier_warnings(rows: Sequence[TierRow], *, leaves_out_restore: bool) -> Iterator[str]:
+    """Warn of tiers that cannot keep up, do not fit, or recover nothing, and of those whose restores nothing counts."""
+    for field in missing_read_rates(rows) if leaves_out_restore else []:
+        if field.startswith("checkpoint.tiers."):
+            yield f"A tier has no read bandwidth: recovery from it leaves out the restore. Give {field}"
+    for (num_bytes, capacity), names in tiers_that_overfill(rows).items():
+        yield (
+            f"{' and '.join(names)} share a device of each node: together they must hold "
+            f"{decimal_bytes_text(num_bytes)} on the fullest, and its capacity is {decimal_bytes_text(capacity)}"
+        )
     for row in rows:
         if row.kind != MAIN and row.effective_interval_seconds > row.interval_seconds:
             yield (
                 f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
             )
-        if row.fits is False:
+        if row.fits is False and row.device_bytes in (None, row.node_bytes):
             held, where = (row.stored_bytes, "") if row.node_bytes is None else (row.node_bytes, " on the fullest node")
             yield (
                 f"The {row.kind} tier must hold {decimal_bytes_text(held)}{where}, and its capacity is "
                 f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
             )
         if row.kind not in (MAIN, ARCHIVE) and row.used_fraction == 0:
-            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"
+            why = "a tier in front of it recovers every failure that it recovers"
+            if row.recovered_fraction == 0:
+                why = "its copies survive no failure"
+            yield f"The {row.kind} tier is not needed: {why}. Remove it"
+
+
+def archive_warnings(rows: Sequence[TierRow], *, keep_last: int, deletion: Deletion) -> Iterator[str]:
+    """Warn where the main storage deletes a checkpoint while it is copied to an object store.
+
+    Of saves every T seconds the Nth after a checkpoint ends N T seconds after it. Where the N newest are kept, the
+    checkpoint is deleted with that end, or a save earlier in frameworks that delete before they save.
+    """
+    pairs = [(main, row) for main in rows if main.kind == MAIN for row in rows if row.kind == ARCHIVE]
+    for main, row in pairs:
+        saving = main.stall_seconds + main.drain_seconds if deletion == "before-save" else 0.0
+        needed = math.ceil((row.drain_seconds + saving) / main.effective_interval_seconds * (1 - ROUNDING))
+        if needed > keep_last:
+            yield (
+                f"A copy to the object-store tier takes {seconds_text(row.drain_seconds)}. The main storage deletes "
+                f"the checkpoint before that ends, as it keeps {counted_text(keep_last, 'checkpoint')} at one save "
+                f"every {seconds_text(main.effective_interval_seconds)}. Keep {needed:,} (retention.keep_last)"
+            )

@@ -36,6 +36,7 @@ from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.request import INTERVAL, profile_path
 from sizing.run.retention import Capacity
+from sizing.run.tier_rows import missing_read_rates
 from sizing.run.write import NO_WRITE_RATE
 from sizing.storage.joint_rates import FILE_SYSTEM
 from sizing.storage.rates import DIRECTIONS, Direction
@@ -172,7 +173,8 @@ def _loss(report: SizingReport) -> Iterator[Row]:
     if interval.lost_at_interval_fraction is not None:
         lost = percent_text(interval.lost_at_interval_fraction)
         meaning = f"{every}: {_shares_text(report.shares)}"
-        meaning += f"; restore left out: give {READ_RATE}" if interval.leaves_out_restore else ""
+        if interval.leaves_out_restore:
+            meaning += f"; restore left out: give {' and '.join(missing_read_rates(report.tiers))}"
         meaning += "; relaunch and restore left out" if interval.leaves_out_restart else ""
         row = roughly(report, LeadingRow("Lost time", lost, meaning), LOST)
         yield row._replace(figure=f"{interval.at_least}{row.figure}")

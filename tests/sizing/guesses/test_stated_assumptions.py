@@ -49,7 +49,7 @@ def scenarios() -> st.SearchStrategy[dict[str, Any]]:
         {
             "model": st.sampled_from([*MODELS, {"preset": "llama-3.1-8b"}]),
             "training": st.sampled_from(frameworks),
-            "parallelism": st.sampled_from([{"data": 8}, {"tensor": 2, "data": 8}, *PIPELINES]),
+            "parallelism": st.sampled_from([{"data": 16}, {"tensor": 2, "data": 8}, *PIPELINES]),
             "checkpoint": st.sampled_from(SAVES),
             "cluster": st.sampled_from([{}, {"node": "dgx-a100"}, {"node": "dgx-gb200"}]),
             "storage": st.sampled_from([{"profile": RATES}, {"profile": RATES | {"files_per_second": 1e4}}]),
@@ -115,7 +115,7 @@ def test_the_copy_rate_that_is_assumed_is_the_one_that_counts(checkpoint: dict[s
     document = {
         "model": {"preset": "llama-3.1-8b"},
         "training": {"framework": "deepspeed"},
-        "parallelism": {"data": 8},
+        "parallelism": {"data": 16},
         "checkpoint": checkpoint,
         "storage": {"profile": RATES},
         "reliability": {"mtbf_seconds": 40_000},

@@ -23,6 +23,24 @@ def test_each_block_is_part_of_a_scenario(block: str) -> None:
     assert answer(scenario_from(document(base | fields))).write is not None
 
 
+def test_the_tiers_shown_recover_something_each_also_where_their_kinds_say_what_they_survive() -> None:
+    (shown,) = [yaml.safe_load(block) for block in BLOCKS if "object-store" in block]
+    components = [
+        {"name": "software", "mtbf_seconds": "20h", "loss_domain": "process"},
+        {"name": "node", "per": "node", "failures_per_hour": 1e-4, "loss_domain": "node"},
+        {"name": "rack", "mtbf_seconds": "300h", "loss_domain": "rack"},
+    ]
+    scenario = document(ASYNC, checkpoint={"optimizer_sharding": None}) | shown
+    as_given = answer(scenario)
+    for tier in shown["checkpoint"]["tiers"]:
+        tier.pop("recovered_fraction", None)
+    reliability = scenario["reliability"] | {"failures_per_node_day": None, "components": components}
+    by_kind = answer(scenario | {"reliability": reliability})
+    for found in (as_given, by_kind):
+        assert all(row.used_fraction for row in found.tiers if row.used_fraction is not None)
+        assert not any("not needed" in warning for warning in found.warnings)
+
+
 def test_every_strategy_kind_and_verb_is_described() -> None:
     assert len(BLOCKS) >= 4
     words = [

@@ -76,8 +76,9 @@ def test_exports_take_capacity_beside_the_checkpoints() -> None:
 def test_all_that_exports_write_wears_drives(written_by: str, written: int, read: int) -> None:
     found = exporting(written_by)
     assert (block(found).written_bytes, block(found).read_bytes) == (written * WEIGHTS, read * WEIGHTS)
-    plain = report().capacity.written_bytes_per_day
-    assert found.capacity.written_bytes_per_day == pytest.approx(plain + 6 * written * WEIGHTS / 4)
+    assert found.recovery is not None
+    written_bytes = found.checkpoint.written_bytes + written * WEIGHTS / 4
+    assert found.capacity.written_bytes_per_day == pytest.approx(found.recovery.saves_per_day * written_bytes)
 
 
 def test_a_stall_target_counts_the_save_that_is_exported() -> None:
