@@ -76,6 +76,8 @@ class SimulatedRuns:
     recovering_seconds: Floats
     num_by_level: Indices
     """Failures of each run by the level that each of them needs."""
+    run_goodput_fractions: Floats
+    """Goodput of each run up to the end of the time asked for, which the wall time may go beyond."""
 
     def since(self, before: SimulatedRuns) -> SimulatedRuns:
         """What became of each run since an earlier record of it."""
@@ -85,6 +87,7 @@ class SimulatedRuns:
             self.saving_seconds - before.saving_seconds,
             self.recovering_seconds - before.recovering_seconds,
             self.num_by_level - before.num_by_level,
+            self.run_goodput_fractions,
         )
 
     def of_those(self, runs: Bools, *, others: SimulatedRuns) -> SimulatedRuns:
@@ -95,6 +98,7 @@ class SimulatedRuns:
             np.where(runs, self.saving_seconds, others.saving_seconds),
             np.where(runs, self.recovering_seconds, others.recovering_seconds),
             np.where(runs, self.num_by_level, others.num_by_level),
+            self.run_goodput_fractions,
         )
 
     @classmethod
@@ -106,6 +110,7 @@ class SimulatedRuns:
             np.concatenate([each.saving_seconds for each in parts]),
             np.concatenate([each.recovering_seconds for each in parts]),
             np.concatenate([each.num_by_level for each in parts], axis=1),
+            np.concatenate([each.run_goodput_fractions for each in parts]),
         )
 
     @property
@@ -140,11 +145,6 @@ class SimulatedRuns:
         residuals = self.useful_seconds - self.goodput_fraction * self.wall_seconds
         return float(np.sqrt(residuals.var(ddof=1) / len(residuals)) / self.wall_seconds.mean())
 
-    @property
-    def run_goodput_fractions(self) -> Floats:
-        """Goodput of each run by itself; 0 of one that has lost more work than it has done."""
-        return np.maximum(0.0, self.useful_seconds / self.wall_seconds)
-
 
 def simulate(
     levels: Sequence[Level],
@@ -162,6 +162,7 @@ def simulate(
     (Wald's identity). `levels` hold numbers, the most frequent first, and each interval is a whole multiple of the one
     before. Where nodes lack after a failure, `outages_of` says of which process; nothing strikes then. Cycles that lack
     nodes or have several levels depend on each other, so a run is counted from the end of one to the end of another.
+    What a single run has done is counted up to its time: one without a failure lasts no longer than that.
     `progress` hears the share of the time that the slowest run has passed.
     """
     random = np.random.default_rng(seed)
@@ -171,6 +172,7 @@ def simulate(
     if outages is not None or len(levels) > 1:
         runs.pass_one_failure(going)
     before = runs.record()
+    runs.count_until(run_seconds)
     while len(going):
         runs.pass_one_failure(going)
         passed = (runs.wall - before.wall_seconds)[going]
@@ -234,7 +236,10 @@ class _Runs:
         self.shares = np.cumsum(used)
         self.outlived_until = self.shares - used * [1 - float(level.outlived_fraction) for level in levels]
         self.mtbf_seconds, self.random, self.outages = mtbf_seconds, random, outages
+        self.worked_fraction = 1.0 - min(1.0, float(overhead_of_levels_fraction(levels)))
         self.clock, self.wall, self.recovering = np.zeros((3, num_runs))
+        self.begin, self.counted_from, self.counted = np.zeros((3, num_runs))
+        self.seconds = 0.0
         self.num_by_level = np.zeros((len(levels), num_runs), np.int64)
         self.kept = np.zeros((len(levels), num_runs))
         self.draining = np.zeros((len(levels), num_runs))
@@ -243,15 +248,24 @@ class _Runs:
     def record(self) -> SimulatedRuns:
         """What has become of each run so far."""
         useful = self.schedule.useful_seconds(self.clock)
+        goodput = np.maximum(0.0, self.counted) / self.seconds if self.seconds else np.zeros(len(self.wall))
         return SimulatedRuns(
-            self.wall.copy(), useful, self.clock - useful, self.recovering.copy(), self.num_by_level.copy()
+            self.wall.copy(), useful, self.clock - useful, self.recovering.copy(), self.num_by_level.copy(), goodput
         )
+
+    def count_until(self, seconds: float) -> None:
+        """Count for each run by itself what it does in that time from now on."""
+        self.begin, self.seconds, self.counted_from = self.wall.copy(), seconds, self.clock.copy()
 
     def pass_one_failure(self, going: Indices) -> None:
         """Train until a failure, recover, and train again."""
         work = self._until_failure(len(going))
+        left = self.seconds - (self.wall - self.begin)[going]
+        worked = (self.clock - self.counted_from)[going] + np.minimum(work, left)
+        self.counted[going] = np.where(left > 0, worked * self.worked_fraction, self.counted[going])
         self._save(going, work)
         self.wall[going] += work
+        failed = going[work < left]
         needed = self._fail(going)
         noticed = going[self.is_notice[needed]]
         self.kept[:, noticed] = self.kept[needed[self.is_notice[needed]], noticed]
@@ -263,6 +277,7 @@ class _Runs:
         goes_on = np.arange(len(self.kept))[:, None] > needed
         self.drained_at[:, going] = np.where(goes_on, self.drained_at[:, going], np.inf)
         self.clock[going] = back
+        self.counted[failed] = (self.clock - self.counted_from)[failed] * self.worked_fraction
 
     def _save(self, going: Indices, work: Floats) -> None:
         """What each level has drained by the time of the failure, and what it still drains then."""
@@ -332,6 +347,7 @@ def simulate_groups(
     runs = _ShrinkingRuns(process, groups, num_runs=num_runs, random=np.random.default_rng(seed))
     runs.pass_one_failure()
     before = counted = runs.record()
+    runs.count_until(run_seconds)
     goes_on = np.ones(num_runs, np.bool_)
     while goes_on.any():
         runs.pass_one_failure()
@@ -365,6 +381,8 @@ class _ShrinkingRuns:
         self.shares = np.cumsum(used)
         self.outlived_until = self.shares - used * [1 - float(level.outlived_fraction) for level in levels]
         self.wall, self.clock, self.work, self.recovering, self.resumes_at = np.zeros((5, num_runs))
+        self.ends, self.counted_from, self.counted = np.zeros((3, num_runs))
+        self.seconds = 0.0
         self.back_at = self._draw_repairs(num_runs)
         self.num_by_level = np.zeros((len(levels), num_runs), np.int64)
         self.kept, self.kept_work, self.draining, self.draining_work = np.zeros((4, len(levels), num_runs))
@@ -373,9 +391,14 @@ class _ShrinkingRuns:
     def record(self) -> SimulatedRuns:
         """What has become of each run so far."""
         saving = self.work * self.overhead_fraction
+        goodput = np.maximum(0.0, self.counted) / self.seconds if self.seconds else np.zeros(len(self.wall))
         return SimulatedRuns(
-            self.wall.copy(), self.work - saving, saving, self.recovering.copy(), self.num_by_level.copy()
+            self.wall.copy(), self.work - saving, saving, self.recovering.copy(), self.num_by_level.copy(), goodput
         )
+
+    def count_until(self, seconds: float) -> None:
+        """Count for each run by itself what it does in that time from now on."""
+        self.ends, self.seconds, self.counted_from = self.wall + seconds, seconds, self.work.copy()
 
     def _draw_repairs(self, num_runs: int) -> Floats:
         """Draw when each group in repair is back, of runs that have gone on for long."""
@@ -391,6 +414,8 @@ class _ShrinkingRuns:
         end, group, is_within = self._strike()
         enough_at = np.sort(self.back_at, axis=0)[self.min_groups - 1]
         begin = np.minimum(end, np.maximum(np.maximum(self.wall, self.resumes_at), enough_at))
+        worked = self.work - self.counted_from + self._trained_seconds(begin, np.clip(self.ends, begin, end))
+        self.counted = np.where(self.wall < self.ends, worked * (1.0 - self.overhead_fraction), self.counted)
         self._save(begin, end - begin)
         self.recovering += (end - self.wall) - self._trained_seconds(begin, end)
         num_others = (self.back_at <= end).sum(axis=0) - (self.back_at[group, runs] <= end)
@@ -404,6 +429,8 @@ class _ShrinkingRuns:
         failed = np.flatnonzero(is_within)
         self.back_at[group[failed], failed] = end[failed] + self.random.exponential(self.repair_seconds, len(failed))
         self.resumes_at = np.maximum(self.resumes_at, end + self.pause_seconds[needed])
+        worked = (self.work - self.counted_from) * (1.0 - self.overhead_fraction)
+        self.counted = np.where(end < self.ends, worked, self.counted)
         self.wall = end
 
     def _strike(self) -> tuple[Floats, Indices, Bools]:

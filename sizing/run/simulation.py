@@ -137,11 +137,11 @@ class SimulationReport(StrictModel):
     shares: Shares = Field(description="Where the wall time of all runs together went.")
     formula_shares: Shares = Field(description="Where the wall time goes by the formula, for the same intervals.")
     p5_goodput_fraction: float = Field(
-        description="Goodput that 5 in 100 runs stay below, as a fraction of their time."
+        description="Goodput that 5 in 100 runs stay below, as a fraction of run_seconds."
     )
-    p50_goodput_fraction: float = Field(description="Goodput of the median run, as a fraction of its time.")
+    p50_goodput_fraction: float = Field(description="Goodput of the median run, as a fraction of run_seconds.")
     p95_goodput_fraction: float = Field(
-        description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
+        description="Goodput that 95 in 100 runs stay below, as a fraction of run_seconds."
     )
     histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
     goodput_target: GoodputTargetOdds | None = Field(

@@ -36,13 +36,19 @@ class SimulationPart(StrictModel):
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
-    seconds: bytes = Field(description="Wall, useful, saving and recovering seconds of each run.")
+    seconds: bytes = Field(description="Wall, useful, saving and recovering seconds of each run, and its goodput.")
     num_by_level: bytes = Field(description="Failures of each run by the level that each of them needs.")
 
     @classmethod
     def of(cls, runs: SimulatedRuns) -> SimulationPart:
         """Make the part of the runs of a chunk."""
-        seconds = [runs.wall_seconds, runs.useful_seconds, runs.saving_seconds, runs.recovering_seconds]
+        seconds = [
+            runs.wall_seconds,
+            runs.useful_seconds,
+            runs.saving_seconds,
+            runs.recovering_seconds,
+            runs.run_goodput_fractions,
+        ]
         return cls(
             seconds=np.array(seconds, dtype="<f8").tobytes(), num_by_level=runs.num_by_level.astype("<i8").tobytes()
         )
@@ -50,9 +56,9 @@ class SimulationPart(StrictModel):
     @property
     def runs(self) -> SimulatedRuns:
         """The runs of the chunk, as they were simulated."""
-        wall, useful, saving, recovering = np.frombuffer(self.seconds, dtype="<f8").reshape(4, -1)
+        wall, useful, saving, recovering, goodput = np.frombuffer(self.seconds, dtype="<f8").reshape(5, -1)
         num_by_level = np.frombuffer(self.num_by_level, dtype="<i8").reshape(-1, len(wall))
-        return SimulatedRuns(wall, useful, saving, recovering, num_by_level)
+        return SimulatedRuns(wall, useful, saving, recovering, num_by_level, goodput)
 
 
 class SimulationWork:

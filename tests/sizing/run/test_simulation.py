@@ -1,5 +1,7 @@
 """The run of a scenario is simulated as asked, and stands beside the formula."""
 
+import random
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -116,6 +118,46 @@ def test_one_run_in_twenty_lies_below_the_5th_percentile_and_one_above_the_95th(
     ).run_goodput_fractions
     percentiles = (report.p5_goodput_fraction, report.p50_goodput_fraction, report.p95_goodput_fraction)
     assert [int(np.sum(runs < percentile)) for percentile in percentiles] == [50, 500, 950]
+
+
+def _goodput_of_a_run(dice: random.Random, *, seconds: float, mtbf: float, interval: float, stall: float) -> float:
+    """A run of one level with recoveries of 405 s, cut at its end: work that is not saved counts there."""
+    now = done = 0.0
+    while now < seconds:
+        trains = dice.expovariate(1 / mtbf)
+        if now + trains >= seconds:
+            done += (seconds - now) * (1 - stall / interval)
+            break
+        done += trains // interval * (interval - stall)
+        now += trains
+        while (struck := dice.expovariate(1 / mtbf)) < 405:
+            now += struck
+        now += 405
+    return done / seconds
+
+
+@pytest.mark.parametrize(("mtbf_hours", "days", "wanted"), [(154 * 24, 7, 0.9935), (28.8, 1, 0.96)])
+def test_the_odds_of_a_run_are_those_of_its_own_length(mtbf_hours: float, days: float, wanted: float) -> None:
+    mtbf, seconds, num_runs = mtbf_hours * 3600, days * 86_400, 20_000
+    level = Level(1800.0, 11.25, 0.0, 405.0, 1.0)
+    found = simulate([level], mtbf_seconds=mtbf, run_seconds=seconds, num_runs=num_runs, seed=1)
+    dice = random.Random(2)  # noqa: S311 - a fixed seed for tests
+    own = np.array(
+        [_goodput_of_a_run(dice, seconds=seconds, mtbf=mtbf, interval=1800.0, stall=11.25) for _ in range(num_runs)]
+    )
+    met, expected = (float(np.mean(each >= wanted)) for each in (found.run_goodput_fractions, own))
+    assert met == pytest.approx(expected, abs=4 * np.sqrt(2 * expected * (1 - expected) / num_runs))
+    for quantile in (0.05, 0.5):
+        assert np.quantile(found.run_goodput_fractions, quantile) == pytest.approx(np.quantile(own, quantile), abs=1e-3)
+
+
+def test_groups_that_shrink_are_counted_up_to_the_end_of_a_run_too() -> None:
+    """In runs of a year the median lies near the mean."""
+    shrinking = AWAY_FOR_LONG | {"strategy": "shrink", "shrink": {"regroup_seconds": 30}}
+    of_groups = document(REFERENCE_SCENARIO, checkpoint={"interval_seconds": "30min"}, reliability=shrinking)
+    found = simulated(of_groups, SimulationRequest(num_runs=500, run_seconds=365 * 86_400))
+    assert found.p50_goodput_fraction == pytest.approx(found.goodput_fraction, abs=2e-3)
+    assert found.p95_goodput_fraction - found.p5_goodput_fraction < 0.05
 
 
 def test_the_same_seed_gives_the_same_runs() -> None:
