@@ -158,7 +158,6 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         interval = interval.model_copy(update={"leaves_out_restart": reliability.leaves_out_restart})
     recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
     interval_seconds = checkpoint.interval_seconds if effective is None else effective
-    num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0
     exported = export_of(
         checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
     )
@@ -167,7 +166,7 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         workload=workload,
         interval_seconds=interval_seconds,
         saves_per_day=recovery.saves_per_day if recovery else None,
-        num_exports=num_exports,
+        export=checkpoint.export,
         exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
         deletion=inputs.deletion,
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from sizing.errors import broken_rule
 from sizing.frameworks.framework import Deletion
 from sizing.provenance import Assumption
+from sizing.run.export import Export
 from sizing.run.figures import Figures
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.storage_contents import StorageContents
+from sizing.run.workload import Chain, CheckpointWorkload
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, OrText, PositiveSeconds, counted_text, decimal_bytes_text
@@ -108,6 +110,21 @@ class Capacity(Figures):
         description="Seconds of training after which a save finds no room where none is deleted. Null without "
         "disk_bytes.",
     )
+    _contents: StorageContents | None = PrivateAttr(None)
+
+    @property
+    def contents(self) -> StorageContents:
+        """What is on the storage after some saves. Raises ValueError for a block that was read from a document."""
+        if self._contents is None:
+            raise ValueError("the capacity of a document does not say what each save leaves")
+        return self._contents
+
+    @classmethod
+    def holding(cls, contents: StorageContents, **values: Any) -> Self:
+        """The block of these values, with the contents that they were read from."""
+        capacity = cls.of(**values)
+        capacity._contents = contents
+        return capacity
 
     @property
     def fits_disk(self) -> bool:
@@ -137,26 +154,13 @@ def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
     return usable * (1.0 + redundancy_fraction)
 
 
-def checkpoints_on_disk(
-    disk_bytes: Numbers, *, checkpoint_bytes: Numbers, other_bytes: Numbers, free_fraction: Numbers
-) -> Numbers:
-    """Whole checkpoints that a file system holds: floor((D (1 - f) - o) / b), at least 0.
-
-    D bytes of which a fraction f stays free, o bytes of something else, b bytes of a checkpoint. Source: definition.
-
-    >>> float(checkpoints_on_disk(250.0, checkpoint_bytes=96.0, other_bytes=10.0, free_fraction=0.1))
-    2.0
-    """
-    return np.maximum(0.0, np.floor((disk_bytes * (1.0 - free_fraction) - other_bytes) / checkpoint_bytes))
-
-
 def capacity_of(
     retention: Retention,
     *,
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
     saves_per_day: Numbers | None = None,
-    num_exports: int = 0,
+    export: Export | None = None,
     exported_bytes_per_save: Numbers = 0.0,
     deletion: Deletion = "after-save",
 ) -> Capacity:
@@ -167,38 +171,26 @@ def capacity_of(
     `saves_per_day` or otherwise one per interval, and `exported_bytes_per_save`, which exports write as the mean over
     saves.
     """
-    num_newest = retention.keep_last + (deletion != "before-save")
-    num_checkpoints = num_newest + retention.keep_best
     per_day = SECONDS_PER_DAY / interval_seconds
-    every = retention.keep_weights_every
-    growth = 0.0 if every is None else workload.weights_bytes * per_day / every
-    weights = 0 if retention.run_seconds is None else growth * (retention.run_seconds / SECONDS_PER_DAY)
-    if workload.chain is None:
-        whole = _round_bytes(num_checkpoints * workload.written_bytes)
-    else:
-        newest = workload.chain.kept_bytes(num_newest)
-        whole = _round_bytes(newest + retention.keep_best * workload.chain.full_bytes)
-    working = 0 if workload.universal is None else workload.universal.state_bytes
-    exported = workload.exported_bytes * num_exports + working
+    contents = contents_of(retention, workload, export=export, deletion=deletion)
+    weights_per_save = contents.weights_bytes_per_save
+    weights = 0 if retention.run_seconds is None else weights_per_save * (retention.run_seconds / interval_seconds)
+    whole = _round_bytes(contents.checkpoints_bytes())
+    exported, published = contents.exported_bytes(), contents.published_bytes
     stored = workload.publications
-    published: Numbers = 0 if stored is None else stored.written_bytes
     published_per_day: Numbers = 0.0 if stored is None else published * SECONDS_PER_DAY / stored.interval_seconds
     usable = usable_bytes(whole + weights + exported + published, free_fraction=retention.free_fraction)
     disk = {}
     if retention.disk_bytes is not None:
-        num_held = checkpoints_on_disk(
-            retention.disk_bytes,
-            checkpoint_bytes=whole / num_checkpoints,
-            other_bytes=weights + exported + published,
-            free_fraction=retention.free_fraction,
-        )
+        room = retention.disk_bytes * (1.0 - retention.free_fraction)
         disk = {
             "disk_bytes": retention.disk_bytes,
-            "disk_checkpoints": num_held,
-            "disk_full_seconds": (num_held + 1) * interval_seconds,
+            "disk_checkpoints": contents.whole_checkpoints_in(room - weights - exported - published),
+            "disk_full_seconds": contents.undeleted.num_saves_until_full(room) * interval_seconds,
         }
-    return Capacity.of(
-        num_checkpoints=num_checkpoints,
+    return Capacity.holding(
+        contents,
+        num_checkpoints=contents.num_newest + contents.num_best,
         num_needed_checkpoints=workload.chain.num_needed if workload.chain else 0,
         checkpoints_bytes=whole,
         further_checkpoint_bytes=workload.written_bytes,
@@ -211,8 +203,27 @@ def capacity_of(
         written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save)
         * (per_day if saves_per_day is None else saves_per_day)
         + published_per_day,
-        growth_bytes_per_day=growth,
+        growth_bytes_per_day=weights_per_save * per_day,
         **disk,
+    )
+
+
+def contents_of(
+    retention: Retention, workload: CheckpointWorkload, *, export: Export | None, deletion: Deletion
+) -> StorageContents:
+    """What saves of a workload leave on the storage with that retention."""
+    written = workload.written_bytes
+    every = retention.keep_weights_every
+    return StorageContents(
+        workload.chain or Chain(written, written, full_every=1, num_needed=0),
+        num_newest=retention.keep_last + (deletion != "before-save"),
+        num_best=retention.keep_best,
+        weights_bytes_per_save=0.0 if every is None else workload.weights_bytes / every,
+        export_bytes=workload.exported_bytes,
+        export_every=export.every if export else 1,
+        num_exports=export.keep + 1 if export else 0,
+        working_bytes=0 if workload.universal is None else workload.universal.state_bytes,
+        published_bytes=workload.publications.written_bytes if workload.publications else 0,
     )
 
 
@@ -306,13 +317,13 @@ def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, inter
     The first save begins after one interval. The number of checkpoints grows by one in each until all that are kept
     are there.
     """
-    number = min(capacity.num_checkpoints, math.floor(seconds / interval_seconds * (1 + 1e-12)))
-    checkpoints = capacity.checkpoints_bytes * number / capacity.num_checkpoints
+    contents, num_saves = capacity.contents, math.floor(seconds / interval_seconds * (1 + 1e-12))
+    checkpoints = float(contents.checkpoints_bytes(num_saves))
     weights = capacity.growth_bytes_per_day * seconds / SECONDS_PER_DAY
-    held = checkpoints + weights + capacity.exported_bytes + capacity.published_bytes
+    held = checkpoints + weights + float(contents.exported_bytes(num_saves)) + capacity.published_bytes
     return CapacityAt(
         at_seconds=seconds,
-        num_checkpoints=number,
+        num_checkpoints=min(capacity.num_checkpoints, num_saves),
         checkpoints_bytes=checkpoints,
         kept_weights_bytes=weights,
         usable_bytes=float(usable_bytes(held, free_fraction=retention.free_fraction)),
@@ -322,21 +333,7 @@ def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, inter
 def full_after_seconds(
     capacity: Capacity, retention: Retention, *, interval_seconds: float, offered_bytes: float
 ) -> float | None:
-    """When what must fit passes an offered capacity C: (C (1 - f) - K) / g, of kept weights that grow by g; or never.
-
-    K are the checkpoints, exports and what is published. Where these alone do not fit, it is when the first checkpoint
-    that does not is saved: (n + 1) T of n that fit, one in each interval T and the first after one.
-    Source: definition, with f of `retention.usable_bytes`.
-
-    >>> kept = {"num_checkpoints": 2, "checkpoints_bytes": 20, "further_checkpoint_bytes": 10, "kept_weights_bytes": 0}
-    >>> rest = {"capacity_bytes": 20, "usable_bytes": 20, "raw_bytes": 20, "written_bytes_per_day": 240}
-    >>> found = Capacity(**kept, **rest, growth_bytes_per_day=5)
-    >>> [full_after_seconds(found, Retention(), interval_seconds=3600, offered_bytes=c) for c in (5, 15, 30)]
-    [3600.0, 7200.0, 172800.0]
-    """
-    room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes - capacity.published_bytes
-    each = capacity.checkpoints_bytes / capacity.num_checkpoints
-    if room < capacity.checkpoints_bytes:
-        return float((max(0, math.floor(room / each)) + 1) * interval_seconds)
-    growth = capacity.growth_bytes_per_day / SECONDS_PER_DAY
-    return (room - capacity.checkpoints_bytes) / growth if growth else None
+    """When what must fit passes an offered capacity, by `StorageContents.num_saves_until_full`; None where never."""
+    room = offered_bytes * (1 - retention.free_fraction)
+    seconds = float(capacity.contents.num_saves_until_full(room) * interval_seconds)
+    return seconds if math.isfinite(seconds) else None
