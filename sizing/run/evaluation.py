@@ -264,7 +264,7 @@ def run_warnings(
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from reduction_warnings(run.reduction)
     yield from export_warnings(run.export)
-    yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity)
+    yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity, weights_bytes=workload.weights_bytes)
     yield from required_warnings(
         run.required, run.targets, workload=workload, profile=inputs.profile, checkpoint=inputs.checkpoint
     )

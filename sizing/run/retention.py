@@ -18,7 +18,17 @@ from sizing.run.storage_contents import StorageContents
 from sizing.run.workload import Chain, CheckpointWorkload
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel, StrictModel
-from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, OrText, PositiveSeconds, counted_text, decimal_bytes_text
+from sizing.units import (
+    SECONDS_PER_DAY,
+    ByteCount,
+    Fraction,
+    OrText,
+    PositiveSeconds,
+    counted_text,
+    decimal_bytes_text,
+    min_bytes_text,
+    seconds_text,
+)
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -110,6 +120,11 @@ class Capacity(Figures):
         description="Seconds of training after which a save finds no room where none is deleted. Null without "
         "disk_bytes.",
     )
+    disk_exceeded_seconds: float | None = Field(
+        None,
+        description="Seconds of training after which what is kept no longer fits disk_bytes, as kept weights grow or "
+        "as it never fits whole. Null where it always fits, and without disk_bytes.",
+    )
     _contents: StorageContents | None = PrivateAttr(None)
 
     @property
@@ -183,10 +198,12 @@ def capacity_of(
     disk = {}
     if retention.disk_bytes is not None:
         room = retention.disk_bytes * (1.0 - retention.free_fraction)
+        until_full = contents.num_saves_until_full(room)
         disk = {
             "disk_bytes": retention.disk_bytes,
             "disk_checkpoints": contents.whole_checkpoints_in(room - weights - exported - published),
             "disk_full_seconds": contents.undeleted.num_saves_until_full(room) * interval_seconds,
+            "disk_exceeded_seconds": np.where(np.isinf(until_full), np.nan, until_full * interval_seconds),
         }
     return Capacity.holding(
         contents,
@@ -227,20 +244,51 @@ def contents_of(
     )
 
 
-def retention_warnings(retention: Retention, deletion: Deletion, capacity: Capacity) -> Iterator[str]:
-    """Warn where no whole checkpoint is left while the next is written, or where a save finds no room."""
+def retention_warnings(
+    retention: Retention, deletion: Deletion, capacity: Capacity, *, weights_bytes: int
+) -> Iterator[str]:
+    """Warn where no whole checkpoint is left while the next is written, or where a save finds no room.
+
+    `weights_bytes` are those of the weights in one save.
+    """
     if capacity.disk_checkpoints is not None and not capacity.fits_disk:
-        to_keep = capacity.disk_checkpoints - (capacity.num_checkpoints - retention.keep_last)
-        fewer = f"Keep {to_keep:,} (retention.keep_last)"
-        less = "Save less (training.saved_state.weights_alone), or use a larger one (retention.disk_bytes)"
         disk = f"a disk of {decimal_bytes_text(capacity.disk_bytes or 0)}"
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'whole checkpoint')} of {capacity.num_checkpoints:,}"
-        yield f"Saves will fail: {disk} {holds} that must fit, one being written. {fewer if to_keep >= 1 else less}"
+        beside = ""
+        if capacity.kept_weights_bytes:
+            full = seconds_text(capacity.disk_exceeded_seconds or 0.0)
+            weights = decimal_bytes_text(capacity.kept_weights_bytes)
+            beside = f", beside {weights} of kept weights: full after {full} of training"
+        remedy = disk_remedy(retention, capacity, weights_bytes=weights_bytes)
+        yield f"Saves will fail: {disk} {holds} that must fit, one being written{beside}. {remedy}"
     if deletion == "before-save" and retention.keep_last == 1 and not retention.keep_best:
         yield (
             "The only checkpoint is deleted before the next one is written: a failure meanwhile leaves none. Keep 2 "
             "(retention.keep_last)"
         )
+
+
+def disk_remedy(retention: Retention, capacity: Capacity, *, weights_bytes: int) -> str:
+    """Name the first change of one field with which a disk that is too small holds what is kept: else a larger disk.
+
+    Tried are fewer checkpoints, weights of fewer saves, fewer exports, and saves of weights alone.
+    """
+    contents, larger = capacity.contents, "a larger disk (retention.disk_bytes)"
+    excess = capacity.capacity_bytes - (capacity.disk_bytes or 0) * (1 - retention.free_fraction)
+    num_last = (capacity.disk_checkpoints or 0) - (capacity.num_checkpoints - retention.keep_last)
+    if num_last >= 1:
+        return f"Keep {num_last:,} (retention.keep_last)"
+    if capacity.kept_weights_bytes > excess:
+        every = retention.keep_weights_every or 1
+        fewer = math.ceil(every * capacity.kept_weights_bytes / (capacity.kept_weights_bytes - excess))
+        return f"Keep the weights of every {fewer:,}th (retention.keep_weights_every), or use {larger}"
+    if contents.num_exports and contents.export_bytes:
+        num_exports = int(contents.num_exports - 1 - math.ceil(excess / contents.export_bytes))
+        if num_exports >= 1:
+            return f"Keep {counted_text(num_exports, 'export')} (checkpoint.export.keep), or use {larger}"
+    if capacity.checkpoints_bytes - capacity.num_checkpoints * weights_bytes >= excess:
+        return f"Save less (training.saved_state.weights_alone), or use {larger}"
+    return f"Use {larger} of {min_bytes_text(capacity.usable_bytes)} or more, or keep less"
 
 
 def with_further_bytes(assumption: Assumption, capacity: Capacity) -> Assumption:

@@ -223,7 +223,10 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
     yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
     if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
-        full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
+        if capacity.growth_bytes_per_day:
+            full = f"full after {seconds_text(capacity.disk_exceeded_seconds or 0.0)} of training, as kept weights grow"
+        else:
+            full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
         judgement = "fits" if capacity.fits_disk else "DOES NOT FIT"
         yield Row("Disk", decimal_bytes_text(capacity.disk_bytes), f"{judgement}: {holds}; {full}")
     if report.cost is not None:
