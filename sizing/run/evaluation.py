@@ -161,18 +161,19 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
     exported = export_of(
         checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
     )
+    run_seconds = inputs.retention.run_seconds
+    if run_seconds is None and inputs.costs:
+        run_seconds = inputs.costs.run_seconds
     capacity = capacity_of(
         inputs.retention,
         workload=workload,
         interval_seconds=interval_seconds,
+        run_seconds=run_seconds,
         saves_per_day=recovery.saves_per_day if recovery else None,
         export=checkpoint.export,
         exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
         deletion=inputs.deletion,
     )
-    run_seconds = inputs.retention.run_seconds
-    if run_seconds is None and inputs.costs:
-        run_seconds = inputs.costs.run_seconds
     tiers = tier_rows(
         timing.tiers, best=best, process=process, workload=workload, main_stored_bytes=capacity.capacity_bytes
     )

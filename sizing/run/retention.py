@@ -50,7 +50,8 @@ class Retention(InputModel):
     run_seconds: PositiveSeconds | None = Field(
         None,
         description="Seconds of training over which the kept weights add up. "
-        "Default: they are left out of the capacity.",
+        "Default: costs.run_seconds; without that too they are left out of the capacity, and a warning says how much "
+        "a day adds.",
     )
     free_fraction: OrText[Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)]] = Field(
         0.0,
@@ -91,7 +92,8 @@ class Capacity(Figures):
     )
     further_checkpoint_bytes: int = Field(description="Bytes that each further checkpoint takes that is kept whole.")
     kept_weights_bytes: int = Field(
-        description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
+        description="Bytes of weights kept until the end of retention.run_seconds, or of costs.run_seconds where that "
+        "is not given; 0 without either."
     )
     exported_bytes: int = Field(
         0, description="Bytes of exports, the one being written included with what it works on; 0 without exports."
@@ -174,6 +176,7 @@ def capacity_of(
     *,
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
+    run_seconds: Numbers | None = None,
     saves_per_day: Numbers | None = None,
     export: Export | None = None,
     exported_bytes_per_save: Numbers = 0.0,
@@ -181,6 +184,7 @@ def capacity_of(
 ) -> Capacity:
     """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports + the newest publication.
 
+    Weights add up over `run_seconds`; where that is None, they are left out.
     A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
     everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves,
     `saves_per_day` or otherwise one per interval, and `exported_bytes_per_save`, which exports write as the mean over
@@ -189,7 +193,7 @@ def capacity_of(
     per_day = SECONDS_PER_DAY / interval_seconds
     contents = contents_of(retention, workload, export=export, deletion=deletion)
     weights_per_save = contents.weights_bytes_per_save
-    weights = 0 if retention.run_seconds is None else weights_per_save * (retention.run_seconds / interval_seconds)
+    weights = 0 if run_seconds is None else weights_per_save * (run_seconds / interval_seconds)
     whole = _round_bytes(contents.checkpoints_bytes())
     exported, published = contents.exported_bytes(), contents.published_bytes
     stored = workload.publications
@@ -261,6 +265,10 @@ def retention_warnings(
             beside = f", beside {weights} of kept weights: full after {full} of training"
         remedy = disk_remedy(retention, capacity, weights_bytes=weights_bytes)
         yield f"Saves will fail: {disk} {holds} that must fit, one being written{beside}. {remedy}"
+    if capacity.growth_bytes_per_day and not capacity.kept_weights_bytes:
+        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
+        uncounted = f"Kept weights add {growth} a day, which no capacity here counts"
+        yield f"{uncounted}. Give the length of the run (retention.run_seconds)"
     if deletion == "before-save" and retention.keep_last == 1 and not retention.keep_best:
         yield (
             "The only checkpoint is deleted before the next one is written: a failure meanwhile leaves none. Keep 2 "

@@ -284,6 +284,9 @@ def _capacity_text(capacity: Capacity) -> str:
         held += f", and {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
     if capacity.kept_weights_bytes:
         held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
+    if capacity.growth_bytes_per_day:
+        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
+        held += f", {growth} more per day" if capacity.kept_weights_bytes else f", without {growth} of weights per day"
     if capacity.usable_bytes > capacity.capacity_bytes:
         held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
     if capacity.raw_bytes > capacity.usable_bytes:

@@ -153,3 +153,23 @@ def test_the_remedy_for_a_disk_cures(
 
 def test_a_disk_that_holds_all_that_is_kept_is_never_exceeded() -> None:
     assert gpt_8b_on("250 GB").capacity.disk_exceeded_seconds is None
+
+
+def test_the_length_of_the_run_that_is_priced_is_that_over_which_weights_are_kept() -> None:
+    """90 days at 4.8 weights a day, at 20 per terabyte."""
+    every_tenth = {"keep_weights_every": 10, "disk_bytes": "1 TB"}
+    found = report(LLAMA_8B, retention=every_tenth, costs={"per_terabyte": 20, "run_seconds": "90d"})
+    held = 2 * SAVE + 90 * 4.8 * OF_WEIGHTS
+    assert found.capacity.usable_bytes == pytest.approx(held, rel=1e-3)
+    assert found.capacity.usable_bytes == pytest.approx(found.capacity_over_time[-1].usable_bytes)
+    assert found.cost is not None
+    assert found.cost.capacity == pytest.approx(held / 1e12 * 20, rel=1e-3)
+    assert not found.capacity.fits_disk
+
+
+def test_weights_kept_for_an_unknown_time_are_told_by_the_day() -> None:
+    found = report(LLAMA_8B, retention={"keep_weights_every": 10, "disk_bytes": "1 TB"})
+    assert any("Kept weights add 77.09 GB a day" in each for each in found.warnings)
+    assert found.capacity.disk_exceeded_seconds == pytest.approx(10.06 * 86_400, rel=1e-3)
+    known = report(LLAMA_8B, retention=TWO_MONTHS)
+    assert not any("Kept weights add" in each for each in known.warnings)
