@@ -132,6 +132,10 @@ class CheckpointWorkload:
     node_state_bytes: float = 0.0
     assumptions: tuple[Assumption, ...] = ()
 
+    def kept_bytes(self, num_newest: Numbers) -> Numbers:
+        """Max bytes of the newest saves, with those that they need."""
+        return num_newest * self.written_bytes if self.chain is None else self.chain.kept_bytes(num_newest)
+
     @property
     def unreduced(self) -> CheckpointWorkload:
         """Workload of a save of everything."""

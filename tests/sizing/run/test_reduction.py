@@ -15,7 +15,7 @@ from sizing.run.retention import Retention, capacity_over_time, full_after_secon
 from sizing.run.workload import Chain
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.state import StatePart
-from tests.sizing.run.scenarios import ASYNC, NVME, document, report, tiered, write_of
+from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, document, report, tiered, write_of
 
 WHOLE = 13_800_000_000_000
 NUM_WRITERS, NUM_GPUS, NUM_REPLICAS = 512, 3072, 6
@@ -196,6 +196,16 @@ def test_tiers_in_front_keep_whole_states() -> None:
     differing = {"optimal_interval_seconds", *a_day}
     assert front.model_dump(exclude=differing) == plain.tiers[0].model_dump(exclude=differing)
     assert main.mean_bytes_per_second < 0.5 * plain.tiers[1].mean_bytes_per_second
+
+
+def test_an_object_store_behind_the_main_storage_keeps_what_its_saves_need() -> None:
+    """One kept: a full save with seven deltas, and the next full one in flight, as on the main storage."""
+    store = ARCHIVE | {"interval_seconds": "30min", "keep": 1, "capacity_bytes": "250 GB"}
+    less = reduced(EIGHT_DELTAS, LLAMA_8B, checkpoint={"mode": "async", "tiers": [store]}, retention={"keep_last": 1})
+    main, behind = less.tiers
+    assert behind.stored_bytes == main.stored_bytes == pytest.approx((2 + 7 * 0.1) * 112.42e9, rel=1e-3)
+    assert behind.fits is False
+    assert behind.cost == pytest.approx(behind.stored_bytes / 1e12 * 20)
 
 
 def test_some_experts_in_turn_shrink_what_is_routed_alone() -> None:
