@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from sizing.errors import broken_rule
 from sizing.frameworks.framework import Deletion
 from sizing.provenance import Assumption
-from sizing.run.export import Export
+from sizing.run.export import Export, working_bytes
 from sizing.run.figures import Figures
 from sizing.run.storage_contents import StorageContents
 from sizing.run.workload import Chain, CheckpointWorkload
@@ -243,7 +243,7 @@ def contents_of(
         export_bytes=workload.exported_bytes,
         export_every=export.every if export else 1,
         num_exports=export.keep + 1 if export else 0,
-        working_bytes=0 if workload.universal is None else workload.universal.state_bytes,
+        working_bytes=working_bytes(export, workload) if export else 0,
         published_bytes=workload.publications.written_bytes if workload.publications else 0,
     )
 
