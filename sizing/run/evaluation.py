@@ -263,7 +263,7 @@ def run_warnings(
     yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)
     yield from costly_tier_warnings(run, inputs, workload=workload)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
-    yield from reduction_warnings(run.reduction)
+    yield from reduction_warnings(run.reduction, workload.chain)
     yield from export_warnings(run.export)
     yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity, weights_bytes=workload.weights_bytes)
     yield from required_warnings(

@@ -122,6 +122,17 @@ def test_a_chain_of_deltas_restores_the_full_save_and_every_delta() -> None:
     assert block.is_restore_shorter is False
 
 
+@pytest.mark.parametrize(("fraction", "is_larger"), [(0.9, True), (0.7, False)])
+def test_deltas_that_are_larger_than_compressed_full_saves_are_the_largest_and_told(
+    fraction: float, *, is_larger: bool
+) -> None:
+    found = reduced({"compression": MEASURED, "delta": {"full_every": 4, "fraction": fraction}})
+    block = savings(found)
+    sizes = sorted((fraction * WHOLE, KEPT * WHOLE))
+    assert [block.smallest_bytes, block.largest_bytes] == pytest.approx(sizes, rel=1e-6)
+    assert any("deltas save nothing" in each for each in found.warnings) is is_larger
+
+
 def test_deltas_against_the_full_save_restore_one_of_them() -> None:
     block = savings(reduced({"delta": {"full_every": 5, "fraction": 0.3, "against": "full"}}))
     assert block.restore_seconds == pytest.approx((1 + 0.8 * 0.3) * NUM_REPLICAS * WHOLE / READ)
