@@ -498,6 +498,8 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
         told = (*told, "gpu-memory")
     if run.recovery is not None and run.recovery.saved_in_notice_fraction == 0.0:
         told = (*told, "preemption-notice")
+    if not run.capacity.fits_disk:
+        told = (*told, "free-space")
     yield from job_limit_warnings(limits, told=told)
     yield from node_warnings(storage, node=node, workload=workload, checkpoint=checkpoint, beside=beside)
     yield from measurement_warnings(storage, layout=on_nodes)

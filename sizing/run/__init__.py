@@ -5,7 +5,7 @@ The modules in the order of the calculation, as a chapter to read from top to bo
 1. What the scenario says: `checkpoint` with its tiers, `interval_steps`, `reduction`, `export`, `failures` with the
    published `failure_rates`, `retention`, `targets`, `costs`.
 2. What is to be saved and read: `workload` of a layout, the `read_plan` of each way to restore, the files of a
-   `universal_checkpoint`, and the `host_memory` that saves and restores take.
+   `universal_checkpoint`, the `storage_contents` that saves leave, and the `host_memory` that saves and restores take.
 3. How long it takes: `write` for a save, `restore` for a restart, `tiers` for each tier, the main storage among them,
    `publication` for weights on their way to inference.
 4. What failures make of it: `levels` of saving and the formulas of their best interval, `goodput` of one level and of

@@ -158,22 +158,22 @@ def evaluate(workload: CheckpointWorkload, inputs: RunInputs) -> RunFigures:
         interval = interval.model_copy(update={"leaves_out_restart": reliability.leaves_out_restart})
     recovery = recovery_of(process, reliability=reliability, workload=workload, levels=levels)
     interval_seconds = checkpoint.interval_seconds if effective is None else effective
-    num_exports = checkpoint.export.keep + 1 if checkpoint.export else 0
     exported = export_of(
         checkpoint.export, timing.exports, profile, workload=workload, interval_seconds=interval_seconds
-    )
-    capacity = capacity_of(
-        inputs.retention,
-        workload=workload,
-        interval_seconds=interval_seconds,
-        saves_per_day=recovery.saves_per_day if recovery else None,
-        num_exports=num_exports,
-        exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
-        deletion=inputs.deletion,
     )
     run_seconds = inputs.retention.run_seconds
     if run_seconds is None and inputs.costs:
         run_seconds = inputs.costs.run_seconds
+    capacity = capacity_of(
+        inputs.retention,
+        workload=workload,
+        interval_seconds=interval_seconds,
+        run_seconds=run_seconds,
+        saves_per_day=recovery.saves_per_day if recovery else None,
+        export=checkpoint.export,
+        exported_bytes_per_save=np.divide(exported.written_bytes, exported.every) if exported else 0.0,
+        deletion=inputs.deletion,
+    )
     tiers = tier_rows(
         timing.tiers, best=best, process=process, workload=workload, main_stored_bytes=capacity.capacity_bytes
     )
@@ -263,9 +263,9 @@ def run_warnings(
     yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)
     yield from costly_tier_warnings(run, inputs, workload=workload)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
-    yield from reduction_warnings(run.reduction)
+    yield from reduction_warnings(run.reduction, workload.chain)
     yield from export_warnings(run.export)
-    yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity)
+    yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity, weights_bytes=workload.weights_bytes)
     yield from required_warnings(
         run.required, run.targets, workload=workload, profile=inputs.profile, checkpoint=inputs.checkpoint
     )

@@ -107,7 +107,9 @@ class Exported(Figures):
     read_bytes: int = Field(0, description="Bytes that one export reads back; 0 where rank 0 gathers the weights.")
     read_files: int = Field(0, description="How many files one export reads, one for each that it makes of them.")
     working_bytes: int = Field(
-        0, description="Bytes of files that are removed when the export is done; 0 of safetensors."
+        0,
+        description="Bytes of files that are there beside while an export is written, and are taken to be removed when "
+        "it is done: pieces of a universal checkpoint, shards of every-rank; 0 of others.",
     )
     num_writers: int = Field(description="Ranks or processes that write at once.")
     is_writer_rate_known: bool = Field(
@@ -244,7 +246,7 @@ def export_of(
         written_files=sum(step.num_files for step in steps["write"]),
         read_bytes=sum(step.total_bytes for step in steps["read"]),
         read_files=sum(step.num_files for step in steps["read"]),
-        working_bytes=0 if workload.universal is None else workload.universal.state_bytes,
+        working_bytes=working_bytes(export, workload),
         num_writers=_num_writers(export, workload),
         is_writer_rate_known=profile is not None and profile.rates("write").stream_bytes_per_second is not None,
         gather_seconds=times.gather_seconds,
@@ -255,6 +257,18 @@ def export_of(
         mean_stall_seconds=mean,
         overhead_fraction=None if mean is None else np.divide(mean, interval_seconds),
     )
+
+
+def working_bytes(export: Export, workload: CheckpointWorkload) -> Numbers:
+    """Bytes of files that one export reads and no checkpoint holds: its pieces, or the shards of all ranks.
+
+    Source: DeepSpeed 0.19, checkpoint/ds_to_universal.py, whose pieces lie in a temporary folder that it removes;
+    PyTorch, torch.distributed.checkpoint.hf_storage, whose shards lie in a folder `sharded` beside whole tensors.
+    PyTorch 2.13 leaves them there: that trainers remove them is taken as given.
+    """
+    if workload.universal is not None:
+        return workload.universal.state_bytes
+    return workload.exported_bytes if export.written_by == "every-rank" else 0
 
 
 def mean_stall_seconds(export: Export | None, times: ExportTimes | None) -> Numbers | None:

@@ -437,21 +437,35 @@ def _gpu_save_bytes(inputs: LimitInputs) -> float:
 
 
 def _free_space(inputs: LimitInputs) -> Iterator[JobLimit]:
-    """Yield what kept checkpoints take, against the drives of a node where the storage lies there."""
-    capacity, layout = inputs.run.capacity, inputs.checkpoint_layout.on_nodes
-    needed, limit = capacity.usable_bytes, None
+    """Yield what must fit, against the disk that there is, or the drives of a node where the storage lies there.
+
+    The fullest node has its share of a checkpoint of everything that is kept, and an export whole where one node
+    writes it.
+    """
+    capacity, export = inputs.run.capacity, inputs.checkpoint.export
+    needed, limit = capacity.usable_bytes, capacity.disk_bytes
+    source = "not known: no scenario says what is free" if limit is None else "retention.disk_bytes of the scenario"
     if inputs.is_storage_in_nodes:
-        needed, limit = float(layout.max_node_bytes * capacity.num_checkpoints), inputs.node.local_nvme_bytes
+        layout = inputs.checkpoint_layout
+        whole = capacity.exported_bytes if export and export.written_by != "every-rank" else 0
+        share = layout.on_nodes.max_node_bytes / layout.size.written_bytes
+        used = whole + (capacity.capacity_bytes - whole) * share
+        needed = used * capacity.usable_bytes / capacity.capacity_bytes
+        limit, source = inputs.node.local_nvme_bytes, "the node's drives"
+    held = counted_text(capacity.num_checkpoints, "checkpoint") + ", one being written"
+    if capacity.kept_weights_bytes:
+        held += ", and kept weights"
+    if capacity.exported_bytes:
+        held += ", and exports"
     yield _row(
         "free-space",
         "bytes",
         needed=needed,
         limit=limit,
-        needs=f"{counted_text(capacity.num_checkpoints, 'checkpoint')}, one being written"
-        + (", on the fullest node" if inputs.is_storage_in_nodes else ""),
+        needs=held + (", on the fullest node" if inputs.is_storage_in_nodes else ""),
         setting=f"a quota of {decimal_bytes_text(needed)} or more (df, quota -s; on Lustre lfs df, as one full target "
         "ends a save), or a lower retention.keep_last",
-        source="the node's drives" if inputs.is_storage_in_nodes else "not known: no scenario says what is free",
+        source=source,
     )
 
 

@@ -282,7 +282,8 @@ def reduce_saves(
         mean_deltas = num_between / (2 if reads_every else reduction.delta.full_every)
         max_deltas = num_between if reads_every else 1.0
     mean = _replace_saves(less, less.mean, num_deltas=mean_deltas)
-    longest = _replace_saves(less, less.save(1.0), num_deltas=max_deltas)
+    largest = max(less.save(1.0), less.small, key=lambda save: save.stored_bytes)
+    longest = _replace_saves(less, largest, num_deltas=max_deltas)
     has_cycle = less.full_every != 1
     return replace(
         mean,

@@ -11,11 +11,11 @@ from pydantic import Field
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.figures import Figures
 from sizing.run.timing import Timing
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.workload import Chain, CheckpointWorkload
 from sizing.storage.limits import Demand, Direction, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.units import percent_text, rate_text, seconds_text
+from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
 
 class ReductionEffect(Figures):
@@ -24,9 +24,13 @@ class ReductionEffect(Figures):
     whole_bytes: int = Field(description="Bytes of a save of everything, without the reduction.")
     mean_bytes: int = Field(description="Bytes that a save writes on average, over full, delta and partial ones.")
     largest_bytes: int = Field(
-        description="Bytes of the largest save with the reduction: a full one, where there is one."
+        description="Bytes of the largest save with the reduction: a full one, where there is one, unless deltas are "
+        "larger."
     )
-    smallest_bytes: int = Field(description="Bytes of the smallest save with the reduction: a delta or a partial one.")
+    smallest_bytes: int = Field(
+        description="Bytes of the smallest save with the reduction: a delta or a partial one, or a full one "
+        "where deltas are larger."
+    )
     mean_fraction: float = Field(description="Fraction of the bytes that is written: mean_bytes over whole_bytes.")
     whole_write_seconds: float | None = Field(
         description="Seconds that a save of everything takes. Null without a write rate."
@@ -156,7 +160,7 @@ def reduction_effect_of(
         whole_bytes=workload.whole.written_bytes,
         mean_bytes=workload.written_bytes,
         largest_bytes=largest,
-        smallest_bytes=chain.small_bytes if chain else largest,
+        smallest_bytes=min(chain.full_bytes, chain.small_bytes) if chain else largest,
         mean_fraction=np.divide(workload.written_bytes, workload.whole.written_bytes),
         whole_write_seconds=whole.save.seconds if whole.save else None,
         write_seconds=less.save.seconds if less.save else None,
@@ -199,10 +203,16 @@ def mean_age_of_experts(*, fraction: float, full_every: int | None) -> float:
     return (growing + (full_every - 1 - num_growing) * settled) / full_every
 
 
-def reduction_warnings(block: ReductionEffect | None) -> Iterator[str]:
+def reduction_warnings(block: ReductionEffect | None, chain: Chain | None) -> Iterator[str]:
     """What a reader must know of saves that hold less than everything."""
     if block is None:
         return
+    if chain is not None and chain.small_bytes > chain.full_bytes:
+        delta, full = decimal_bytes_text(float(chain.small_bytes)), decimal_bytes_text(float(chain.full_bytes))
+        yield (
+            f"A delta takes {delta} and a compressed full save {full}: deltas save nothing. Lower "
+            "checkpoint.reduction.delta.fraction, which is of uncompressed bytes, or remove the delta"
+        )
     if block.mean_age_of_experts:
         yield (
             f"A restored expert is {block.mean_age_of_experts:.3g} saves older than the rest on average: what it has "

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from sizing.errors import broken_rule
 from sizing.frameworks.framework import Deletion
 from sizing.provenance import Assumption
+from sizing.run.export import Export, working_bytes
 from sizing.run.figures import Figures
-from sizing.run.workload import CheckpointWorkload
+from sizing.run.storage_contents import StorageContents
+from sizing.run.workload import Chain, CheckpointWorkload
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel, StrictModel
-from sizing.units import SECONDS_PER_DAY, ByteCount, Fraction, OrText, PositiveSeconds, counted_text, decimal_bytes_text
+from sizing.units import (
+    SECONDS_PER_DAY,
+    ByteCount,
+    Fraction,
+    OrText,
+    PositiveSeconds,
+    counted_text,
+    decimal_bytes_text,
+    min_bytes_text,
+    seconds_text,
+)
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -38,7 +50,8 @@ class Retention(InputModel):
     run_seconds: PositiveSeconds | None = Field(
         None,
         description="Seconds of training over which the kept weights add up. "
-        "Default: they are left out of the capacity.",
+        "Default: costs.run_seconds; without that too they are left out of the capacity, and a warning says how much "
+        "a day adds.",
     )
     free_fraction: OrText[Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)]] = Field(
         0.0,
@@ -79,7 +92,8 @@ class Capacity(Figures):
     )
     further_checkpoint_bytes: int = Field(description="Bytes that each further checkpoint takes that is kept whole.")
     kept_weights_bytes: int = Field(
-        description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
+        description="Bytes of weights kept until the end of retention.run_seconds, or of costs.run_seconds where that "
+        "is not given; 0 without either."
     )
     exported_bytes: int = Field(
         0, description="Bytes of exports, the one being written included with what it works on; 0 without exports."
@@ -108,6 +122,26 @@ class Capacity(Figures):
         description="Seconds of training after which a save finds no room where none is deleted. Null without "
         "disk_bytes.",
     )
+    disk_exceeded_seconds: float | None = Field(
+        None,
+        description="Seconds of training after which what is kept no longer fits disk_bytes, as kept weights grow or "
+        "as it never fits whole. Null where it always fits, and without disk_bytes.",
+    )
+    _contents: StorageContents | None = PrivateAttr(None)
+
+    @property
+    def contents(self) -> StorageContents:
+        """What is on the storage after some saves. Raises ValueError for a block that was read from a document."""
+        if self._contents is None:
+            raise ValueError("the capacity of a document does not say what each save leaves")
+        return self._contents
+
+    @classmethod
+    def holding(cls, contents: StorageContents, **values: Any) -> Self:
+        """The block of these values, with the contents that they were read from."""
+        capacity = cls.of(**values)
+        capacity._contents = contents
+        return capacity
 
     @property
     def fits_disk(self) -> bool:
@@ -137,68 +171,47 @@ def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
     return usable * (1.0 + redundancy_fraction)
 
 
-def checkpoints_on_disk(
-    disk_bytes: Numbers, *, checkpoint_bytes: Numbers, other_bytes: Numbers, free_fraction: Numbers
-) -> Numbers:
-    """Whole checkpoints that a file system holds: floor((D (1 - f) - o) / b), at least 0.
-
-    D bytes of which a fraction f stays free, o bytes of something else, b bytes of a checkpoint. Source: definition.
-
-    >>> float(checkpoints_on_disk(250.0, checkpoint_bytes=96.0, other_bytes=10.0, free_fraction=0.1))
-    2.0
-    """
-    return np.maximum(0.0, np.floor((disk_bytes * (1.0 - free_fraction) - other_bytes) / checkpoint_bytes))
-
-
 def capacity_of(
     retention: Retention,
     *,
     workload: CheckpointWorkload,
     interval_seconds: Numbers,
+    run_seconds: Numbers | None = None,
     saves_per_day: Numbers | None = None,
-    num_exports: int = 0,
+    export: Export | None = None,
     exported_bytes_per_save: Numbers = 0.0,
     deletion: Deletion = "after-save",
 ) -> Capacity:
     """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports + the newest publication.
 
+    Weights add up over `run_seconds`; where that is None, they are left out.
     A framework that deletes before a save makes room for the one in flight first. Where saves hold less than
     everything, those stay too that the newest ones need, and the best are full. What wears drives are the saves,
     `saves_per_day` or otherwise one per interval, and `exported_bytes_per_save`, which exports write as the mean over
     saves.
     """
-    num_newest = retention.keep_last + (deletion != "before-save")
-    num_checkpoints = num_newest + retention.keep_best
     per_day = SECONDS_PER_DAY / interval_seconds
-    every = retention.keep_weights_every
-    growth = 0.0 if every is None else workload.weights_bytes * per_day / every
-    weights = 0 if retention.run_seconds is None else growth * (retention.run_seconds / SECONDS_PER_DAY)
-    if workload.chain is None:
-        whole = _round_bytes(num_checkpoints * workload.written_bytes)
-    else:
-        newest = workload.chain.kept_bytes(num_newest)
-        whole = _round_bytes(newest + retention.keep_best * workload.chain.full_bytes)
-    working = 0 if workload.universal is None else workload.universal.state_bytes
-    exported = workload.exported_bytes * num_exports + working
+    contents = contents_of(retention, workload, export=export, deletion=deletion)
+    weights_per_save = contents.weights_bytes_per_save
+    weights = 0 if run_seconds is None else weights_per_save * (run_seconds / interval_seconds)
+    whole = _round_bytes(contents.checkpoints_bytes())
+    exported, published = contents.exported_bytes(), contents.published_bytes
     stored = workload.publications
-    published: Numbers = 0 if stored is None else stored.written_bytes
     published_per_day: Numbers = 0.0 if stored is None else published * SECONDS_PER_DAY / stored.interval_seconds
     usable = usable_bytes(whole + weights + exported + published, free_fraction=retention.free_fraction)
     disk = {}
     if retention.disk_bytes is not None:
-        num_held = checkpoints_on_disk(
-            retention.disk_bytes,
-            checkpoint_bytes=whole / num_checkpoints,
-            other_bytes=weights + exported + published,
-            free_fraction=retention.free_fraction,
-        )
+        room = retention.disk_bytes * (1.0 - retention.free_fraction)
+        until_full = contents.num_saves_until_full(room)
         disk = {
             "disk_bytes": retention.disk_bytes,
-            "disk_checkpoints": num_held,
-            "disk_full_seconds": (num_held + 1) * interval_seconds,
+            "disk_checkpoints": contents.whole_checkpoints_in(room - weights - exported - published),
+            "disk_full_seconds": contents.undeleted.num_saves_until_full(room) * interval_seconds,
+            "disk_exceeded_seconds": np.where(np.isinf(until_full), np.nan, until_full * interval_seconds),
         }
-    return Capacity.of(
-        num_checkpoints=num_checkpoints,
+    return Capacity.holding(
+        contents,
+        num_checkpoints=contents.num_newest + contents.num_best,
         num_needed_checkpoints=workload.chain.num_needed if workload.chain else 0,
         checkpoints_bytes=whole,
         further_checkpoint_bytes=workload.written_bytes,
@@ -211,25 +224,79 @@ def capacity_of(
         written_bytes_per_day=(workload.written_bytes + exported_bytes_per_save)
         * (per_day if saves_per_day is None else saves_per_day)
         + published_per_day,
-        growth_bytes_per_day=growth,
+        growth_bytes_per_day=weights_per_save * per_day,
         **disk,
     )
 
 
-def retention_warnings(retention: Retention, deletion: Deletion, capacity: Capacity) -> Iterator[str]:
-    """Warn where no whole checkpoint is left while the next is written, or where a save finds no room."""
+def contents_of(
+    retention: Retention, workload: CheckpointWorkload, *, export: Export | None, deletion: Deletion
+) -> StorageContents:
+    """What saves of a workload leave on the storage with that retention."""
+    written = workload.written_bytes
+    every = retention.keep_weights_every
+    return StorageContents(
+        workload.chain or Chain(written, written, full_every=1, num_needed=0),
+        num_newest=retention.keep_last + (deletion != "before-save"),
+        num_best=retention.keep_best,
+        weights_bytes_per_save=0.0 if every is None else workload.weights_bytes / every,
+        export_bytes=workload.exported_bytes,
+        export_every=export.every if export else 1,
+        num_exports=export.keep + 1 if export else 0,
+        working_bytes=working_bytes(export, workload) if export else 0,
+        published_bytes=workload.publications.written_bytes if workload.publications else 0,
+    )
+
+
+def retention_warnings(
+    retention: Retention, deletion: Deletion, capacity: Capacity, *, weights_bytes: int
+) -> Iterator[str]:
+    """Warn where no whole checkpoint is left while the next is written, or where a save finds no room.
+
+    `weights_bytes` are those of the weights in one save.
+    """
     if capacity.disk_checkpoints is not None and not capacity.fits_disk:
-        to_keep = capacity.disk_checkpoints - (capacity.num_checkpoints - retention.keep_last)
-        fewer = f"Keep {to_keep:,} (retention.keep_last)"
-        less = "Save less (training.saved_state.weights_alone), or use a larger one (retention.disk_bytes)"
         disk = f"a disk of {decimal_bytes_text(capacity.disk_bytes or 0)}"
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'whole checkpoint')} of {capacity.num_checkpoints:,}"
-        yield f"Saves will fail: {disk} {holds} that must fit, one being written. {fewer if to_keep >= 1 else less}"
+        beside = ""
+        if capacity.kept_weights_bytes:
+            full = seconds_text(capacity.disk_exceeded_seconds or 0.0)
+            weights = decimal_bytes_text(capacity.kept_weights_bytes)
+            beside = f", beside {weights} of kept weights: full after {full} of training"
+        remedy = disk_remedy(retention, capacity, weights_bytes=weights_bytes)
+        yield f"Saves will fail: {disk} {holds} that must fit, one being written{beside}. {remedy}"
+    if capacity.growth_bytes_per_day and not capacity.kept_weights_bytes:
+        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
+        uncounted = f"Kept weights add {growth} a day, which no capacity here counts"
+        yield f"{uncounted}. Give the length of the run (retention.run_seconds)"
     if deletion == "before-save" and retention.keep_last == 1 and not retention.keep_best:
         yield (
             "The only checkpoint is deleted before the next one is written: a failure meanwhile leaves none. Keep 2 "
             "(retention.keep_last)"
         )
+
+
+def disk_remedy(retention: Retention, capacity: Capacity, *, weights_bytes: int) -> str:
+    """Name the first change of one field with which a disk that is too small holds what is kept: else a larger disk.
+
+    Tried are fewer checkpoints, weights of fewer saves, fewer exports, and saves of weights alone.
+    """
+    contents, larger = capacity.contents, "a larger disk (retention.disk_bytes)"
+    excess = capacity.capacity_bytes - (capacity.disk_bytes or 0) * (1 - retention.free_fraction)
+    num_last = (capacity.disk_checkpoints or 0) - (capacity.num_checkpoints - retention.keep_last)
+    if num_last >= 1:
+        return f"Keep {num_last:,} (retention.keep_last)"
+    if capacity.kept_weights_bytes > excess:
+        every = retention.keep_weights_every or 1
+        fewer = math.ceil(every * capacity.kept_weights_bytes / (capacity.kept_weights_bytes - excess))
+        return f"Keep the weights of every {fewer:,}th (retention.keep_weights_every), or use {larger}"
+    if contents.num_exports and contents.export_bytes:
+        num_exports = int(contents.num_exports - 1 - math.ceil(excess / contents.export_bytes))
+        if num_exports >= 1:
+            return f"Keep {counted_text(num_exports, 'export')} (checkpoint.export.keep), or use {larger}"
+    if capacity.checkpoints_bytes - capacity.num_checkpoints * weights_bytes >= excess:
+        return f"Save less (training.saved_state.weights_alone), or use {larger}"
+    return f"Use {larger} of {min_bytes_text(capacity.usable_bytes)} or more, or keep less"
 
 
 def with_further_bytes(assumption: Assumption, capacity: Capacity) -> Assumption:
@@ -306,13 +373,13 @@ def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, inter
     The first save begins after one interval. The number of checkpoints grows by one in each until all that are kept
     are there.
     """
-    number = min(capacity.num_checkpoints, math.floor(seconds / interval_seconds * (1 + 1e-12)))
-    checkpoints = capacity.checkpoints_bytes * number / capacity.num_checkpoints
+    contents, num_saves = capacity.contents, math.floor(seconds / interval_seconds * (1 + 1e-12))
+    checkpoints = float(contents.checkpoints_bytes(num_saves))
     weights = capacity.growth_bytes_per_day * seconds / SECONDS_PER_DAY
-    held = checkpoints + weights + capacity.exported_bytes + capacity.published_bytes
+    held = checkpoints + weights + float(contents.exported_bytes(num_saves)) + capacity.published_bytes
     return CapacityAt(
         at_seconds=seconds,
-        num_checkpoints=number,
+        num_checkpoints=min(capacity.num_checkpoints, num_saves),
         checkpoints_bytes=checkpoints,
         kept_weights_bytes=weights,
         usable_bytes=float(usable_bytes(held, free_fraction=retention.free_fraction)),
@@ -322,21 +389,7 @@ def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, inter
 def full_after_seconds(
     capacity: Capacity, retention: Retention, *, interval_seconds: float, offered_bytes: float
 ) -> float | None:
-    """When what must fit passes an offered capacity C: (C (1 - f) - K) / g, of kept weights that grow by g; or never.
-
-    K are the checkpoints, exports and what is published. Where these alone do not fit, it is when the first checkpoint
-    that does not is saved: (n + 1) T of n that fit, one in each interval T and the first after one.
-    Source: definition, with f of `retention.usable_bytes`.
-
-    >>> kept = {"num_checkpoints": 2, "checkpoints_bytes": 20, "further_checkpoint_bytes": 10, "kept_weights_bytes": 0}
-    >>> rest = {"capacity_bytes": 20, "usable_bytes": 20, "raw_bytes": 20, "written_bytes_per_day": 240}
-    >>> found = Capacity(**kept, **rest, growth_bytes_per_day=5)
-    >>> [full_after_seconds(found, Retention(), interval_seconds=3600, offered_bytes=c) for c in (5, 15, 30)]
-    [3600.0, 7200.0, 172800.0]
-    """
-    room = offered_bytes * (1 - retention.free_fraction) - capacity.exported_bytes - capacity.published_bytes
-    each = capacity.checkpoints_bytes / capacity.num_checkpoints
-    if room < capacity.checkpoints_bytes:
-        return float((max(0, math.floor(room / each)) + 1) * interval_seconds)
-    growth = capacity.growth_bytes_per_day / SECONDS_PER_DAY
-    return (room - capacity.checkpoints_bytes) / growth if growth else None
+    """When what must fit passes an offered capacity, by `StorageContents.num_saves_until_full`; None where never."""
+    room = offered_bytes * (1 - retention.free_fraction)
+    seconds = float(capacity.contents.num_saves_until_full(room) * interval_seconds)
+    return seconds if math.isfinite(seconds) else None

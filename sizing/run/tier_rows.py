@@ -98,7 +98,8 @@ class TierRow(Figures):
         "capacity. Null for other kinds than local-nvme, and where the capacity is unknown."
     )
     stored_bytes: float = Field(
-        description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
+        description="Max bytes that it holds: kept checkpoints with replicas, those that they need, and the one in "
+        "flight."
     )
     node_bytes: float | None = Field(
         description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
@@ -171,7 +172,7 @@ def _row(
     if isinstance(tier, Tier):
         # In memory the state lies as it was copied from the GPUs, before the format compresses it.
         over_written = workload.write.copied_over_written if tier.kind in MEMORY_KINDS else 1.0
-        stored = held_bytes(tier, workload.written_bytes * over_written)
+        stored = workload.kept_bytes(tier.keep + 1) * tier.num_copies * over_written
         if tier.kind in NODE_KINDS:
             of_node = workload.max_node_bytes * over_written
             node_bytes, on_device = held_bytes(tier, of_node), device_bytes(tier, beside, node_bytes=of_node)

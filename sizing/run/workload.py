@@ -132,6 +132,10 @@ class CheckpointWorkload:
     node_state_bytes: float = 0.0
     assumptions: tuple[Assumption, ...] = ()
 
+    def kept_bytes(self, num_newest: Numbers) -> Numbers:
+        """Max bytes of the newest saves, with those that they need."""
+        return num_newest * self.written_bytes if self.chain is None else self.chain.kept_bytes(num_newest)
+
     @property
     def unreduced(self) -> CheckpointWorkload:
         """Workload of a save of everything."""
@@ -338,35 +342,84 @@ class Chain:
     where `needs_full_alone`, only the last full one.
     """
 
-    full_bytes: int
-    small_bytes: int
+    full_bytes: Numbers
+    small_bytes: Numbers
     full_every: int | None
     num_needed: int
     needs_full_alone: bool = False
 
-    def kept_bytes(self, num_saves: Numbers) -> Numbers:
+    def first_bytes(self, num_saves: Numbers) -> Numbers:
+        """Bytes of the first n saves, the first of which is full: ceil(n / k) F + (n - ceil(n / k)) D.
+
+        Of k saves one is full, F bytes, the others D. Source: counting.
+
+        >>> Chain(100, 10, full_every=4, num_needed=3).first_bytes(6)
+        240
+        """
+        if self.full_every is None:
+            return num_saves * self.small_bytes
+        num_full = _ceil(num_saves / self.full_every)
+        return num_full * self.full_bytes + (num_saves - num_full) * self.small_bytes
+
+    def num_first_in(self, num_bytes: Numbers) -> Numbers:
+        """Most of the first saves that so many bytes hold; the inverse of `first_bytes`.
+
+        Source: counting: whole cycles of k saves, and of the rest a full save and as many small ones as it holds.
+
+        >>> [int(Chain(100, 10, full_every=4, num_needed=3).num_first_in(room)) for room in (99, 115, 130, 230, 239)]
+        [0, 2, 4, 5, 5]
+        """
+        room = np.maximum(0.0, num_bytes)
+        if self.full_every is None:
+            return np.floor(room / self.small_bytes)
+        cycle = self.full_bytes + (self.full_every - 1) * self.small_bytes
+        num_cycles = np.floor(room / cycle)
+        rest = room - num_cycles * cycle - self.full_bytes
+        num_small = np.minimum(self.full_every - 1, np.floor(rest / self.small_bytes))
+        return num_cycles * self.full_every + np.where(np.greater_equal(rest, 0), 1 + num_small, 0 * rest)
+
+    def kept_bytes(self, num_newest: Numbers, *, num_saves: Numbers | None = None) -> Numbers:
         """The max bytes of the newest saves together with those that the oldest of them needs.
 
         Of k saves one is full, F bytes, the others D. A save needs m < k before it, none before a full one. A window
         of n + m saves that begins with a full one holds ceil((n + m) / k) full ones, and none holds more. Where a delta
-        needs the last full save alone, n saves of which ceil((n - 1) / k) are full, and one full save before them.
+        needs the last full save alone, n saves of which ceil((n - 1) / k) are full, and one full save before them, or
+        the first n + 1 saves where deltas are larger than full saves. `num_saves`: max until that save is being
+        written; by default of any.
         Source: counting.
 
         >>> Chain(100, 10, full_every=4, num_needed=3).kept_bytes(2)  # a full save and 3 deltas, a full one in flight
         230
         >>> Chain(100, 10, full_every=16, num_needed=3).kept_bytes(2)  # experts in turn: a full save and 4 partial ones
         140
-        >>> Chain(100, 10, full_every=4, num_needed=1, needs_full_alone=True).kept_bytes(2)
-        210
+        >>> alone = Chain(100, 10, full_every=4, num_needed=1, needs_full_alone=True)
+        >>> int(alone.kept_bytes(2)), [int(alone.kept_bytes(2, num_saves=n)) for n in (1, 2, 3, 4, 5)]
+        (210, [100, 110, 120, 120, 210])
         """
-        if self.full_every is None:
-            return (num_saves + self.num_needed) * self.small_bytes
-        if self.needs_full_alone:
-            inside = _ceil((num_saves - 1) / self.full_every)
-            return (inside + 1) * self.full_bytes + (num_saves - inside) * self.small_bytes
-        length = num_saves + self.num_needed
-        num_full = _ceil(length / self.full_every)
-        return num_full * self.full_bytes + (length - num_full) * self.small_bytes
+        length = num_newest + self.num_needed
+        first = self.first_bytes(length if num_saves is None else np.minimum(num_saves, length))
+        if not self.needs_full_alone or self.full_every is None:
+            return first
+        inside = _ceil((num_newest - 1) / self.full_every)
+        later = (inside + 1) * self.full_bytes + (num_newest - inside) * self.small_bytes
+        if num_saves is not None:
+            next_full = (np.floor(num_newest / self.full_every) + 1) * self.full_every + 1
+            later = np.where(np.greater_equal(num_saves, next_full), later, 0)
+        return np.maximum(first, later)
+
+    def num_kept_in(self, num_bytes: Numbers) -> Numbers:
+        """Most newest saves that so many bytes hold, with those that they need; the inverse of `kept_bytes`.
+
+        Source: counting, as there.
+
+        >>> [int(Chain(100, 10, full_every=4, num_needed=3).num_kept_in(room)) for room in (129, 130, 229, 230)]
+        [0, 1, 1, 2]
+        """
+        first = np.maximum(0.0, self.num_first_in(num_bytes) - self.num_needed)
+        if not self.needs_full_alone:
+            return first
+        beside = np.subtract(num_bytes, self.full_bytes + self.small_bytes)
+        return np.minimum(first, np.where(np.greater_equal(beside, 0), 1 + self.num_first_in(beside), 0.0 * beside))
 
 
 def _ceil(value: Numbers) -> Numbers:

@@ -45,6 +45,15 @@ def decimal_bytes_text(num_bytes: float) -> str:
     return _scaled(num_bytes, DECIMAL) + "B"
 
 
+def min_bytes_text(num_bytes: float) -> str:
+    """Format min bytes, rounded up: who buys what is written has enough.
+
+    >>> min_bytes_text(4.8502e12), min_bytes_text(100e9)
+    ('4.851 TB', '100.0 GB')
+    """
+    return decimal_bytes_text(_up_to(num_bytes, 10.0 ** (math.floor(math.log10(num_bytes)) - _DIGITS + 1)))
+
+
 def binary_bytes_text(num_bytes: float) -> str:
     """Format bytes in powers of 1024.
 
@@ -78,8 +87,7 @@ def min_rate_text(bytes_per_second: float) -> str:
     >>> min_rate_text(175.4512e9), min_rate_text(100e9), min_rate_text(0.0)
     ('175.5 GB/s', '100.0 GB/s', '1 B/s')
     """
-    bytes_per_second = max(bytes_per_second, 1.0)
-    return rate_text(_up_to(bytes_per_second, 10.0 ** (math.floor(math.log10(bytes_per_second)) - _DIGITS + 1)))
+    return f"{min_bytes_text(max(bytes_per_second, 1.0))}/s"
 
 
 def min_seconds_text(seconds: float) -> str:

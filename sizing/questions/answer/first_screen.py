@@ -223,7 +223,10 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
     yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
     if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
-        full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
+        if capacity.growth_bytes_per_day:
+            full = f"full after {seconds_text(capacity.disk_exceeded_seconds or 0.0)} of training, as kept weights grow"
+        else:
+            full = f"full after {seconds_text(capacity.disk_full_seconds or 0.0)} of training where none is deleted"
         judgement = "fits" if capacity.fits_disk else "DOES NOT FIT"
         yield Row("Disk", decimal_bytes_text(capacity.disk_bytes), f"{judgement}: {holds}; {full}")
     if report.cost is not None:
@@ -281,6 +284,9 @@ def _capacity_text(capacity: Capacity) -> str:
         held += f", and {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
     if capacity.kept_weights_bytes:
         held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
+    if capacity.growth_bytes_per_day:
+        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
+        held += f", {growth} more per day" if capacity.kept_weights_bytes else f", without {growth} of weights per day"
     if capacity.usable_bytes > capacity.capacity_bytes:
         held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
     if capacity.raw_bytes > capacity.usable_bytes:

@@ -70,6 +70,21 @@ def test_exports_take_capacity_beside_the_checkpoints() -> None:
     assert kept.capacity_bytes == report().capacity.capacity_bytes + 4 * WEIGHTS
 
 
+def test_shards_lie_beside_the_export_of_every_rank_while_it_is_written() -> None:
+    found = exporting("every-rank", every=1)
+    assert block(found).working_bytes == WEIGHTS
+    assert found.capacity.exported_bytes == 3 * WEIGHTS
+    assert block(exporting("afterwards", every=1)).working_bytes == 0
+
+
+def test_a_disk_without_room_for_the_shards_of_an_export_is_warned_of() -> None:
+    """Two checkpoints of 96.36 GB, two exports of 16.06 GB and the shards of one: 240.9 GB."""
+    asked = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 8}}
+    export = {"checkpoint": {"export": {"every": 1, "written_by": "every-rank"}}}
+    fits = [report(asked | export | {"retention": {"disk_bytes": disk}}).capacity.fits_disk for disk in (240e9, 241e9)]
+    assert fits == [False, True]
+
+
 @pytest.mark.parametrize(
     ("written_by", "written", "read"), [("rank-0", 1, 0), ("every-rank", 2, 1), ("afterwards", 1, 1)]
 )

@@ -135,6 +135,42 @@ def test_drives_of_the_nodes_must_hold_the_checkpoints_of_the_fullest_node() -> 
     assert (shared.limit, shared.holds) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("retention", "export"),
+    [
+        ({"keep_weights_every": 1, "run_seconds": "60d"}, None),
+        ({"free_fraction": 0.5, "keep_last": 200}, None),
+        ({}, {"every": 1, "keep": 3000}),
+    ],
+)
+def test_drives_of_one_node_hold_all_that_the_capacity_counts(
+    retention: dict[str, Any], export: dict[str, Any] | None
+) -> None:
+    asked = {"model": LLAMA_8B, "training": {"framework": "megatron"}, "parallelism": {"data": 8}}
+    drives = {"storage": {"preset": "local-nvme-raid0-8x-gen5"}, "cluster": {"node": "dgx-h100"}}
+    checkpoint = {"interval_seconds": "30min"} | ({"export": export} if export else {})
+    found = report(asked | drives, retention=retention, checkpoint=checkpoint)
+    row = limits_of(found)["free-space"]
+    assert row.needed == pytest.approx(found.capacity.usable_bytes)
+    assert (row.limit, row.holds) == (30.72e12, False)
+
+
+def test_the_fullest_of_many_nodes_holds_its_share_and_the_exports_of_rank_0() -> None:
+    asked = {"model": LLAMA_8B, "training": {"framework": "fsdp2"}, "parallelism": {"data": 64}}
+    drives = {"storage": {"preset": "local-nvme-raid0-8x-gen5"}, "checkpoint": {"export": {"every": 1}}}
+    found = report(asked | drives)
+    row = limits_of(found)["free-space"]
+    assert row.needed == pytest.approx(2 * found.layout.max_node_bytes + 2 * 2 * 8_030_261_248, rel=1e-6)
+
+
+@pytest.mark.parametrize(("disk", "holds"), [("10 GB", False), ("1 TB", True)])
+def test_a_disk_that_is_given_is_the_limit_of_free_space(disk: str, *, holds: bool) -> None:
+    found = answered("fsdp2", gpus=8, retention={"disk_bytes": disk})
+    row = limits_of(found)["free-space"]
+    assert (row.needed, row.limit, row.holds) == (found.capacity.usable_bytes, found.capacity.disk_bytes, holds)
+    assert sum("Free space" in each or "a disk of" in each for each in found.warnings) == (not holds)
+
+
 def test_a_save_must_end_within_the_notice_of_a_preemption() -> None:
     spot = {"preemption": {"per_hour": 0.1, "notice_seconds": 30, "capacity_wait_seconds": 600}, "mtbf_seconds": "1d"}
     found = answered("deepspeed", gpus=8, reliability=spot)

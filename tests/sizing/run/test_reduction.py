@@ -1,5 +1,6 @@
 """Saves of less than everything: bytes, times, restores, capacity, and the bandwidth below which they pay."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from sizing.questions.registry import SWEEP
 from sizing.report import SizingReport, answer
 from sizing.run.reduction import Compression, fraction_of
 from sizing.run.reduction_effect import ReductionEffect, mean_age_of_experts
+from sizing.run.retention import Retention, capacity_over_time, full_after_seconds
 from sizing.run.workload import Chain
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.state import StatePart
-from tests.sizing.run.scenarios import ASYNC, NVME, document, report, tiered, write_of
+from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, document, report, tiered, write_of
 
 WHOLE = 13_800_000_000_000
 NUM_WRITERS, NUM_GPUS, NUM_REPLICAS = 512, 3072, 6
@@ -36,6 +38,14 @@ MIXTURE: dict[str, Any] = {
     "storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "20 GB/s"}},
     "cluster": {"node": "dgx-h100"},
     "reliability": FAILING,
+}
+LLAMA_8B: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "training": {"framework": "megatron", "distributed_optimizer": True},
+    "parallelism": {"data": 8},
+    "checkpoint": {"interval_seconds": "30min"},
+    "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}},
+    "cluster": {"node": "dgx-h100"},
 }
 ROUTED, DENSE = 45_097_156_608, 46_702_792_704 - 45_097_156_608
 
@@ -110,6 +120,17 @@ def test_a_chain_of_deltas_restores_the_full_save_and_every_delta() -> None:
     assert block.max_restore_seconds == pytest.approx((1 + 4 * 0.3) * NUM_REPLICAS * WHOLE / READ)
     assert block.is_save_shorter is True
     assert block.is_restore_shorter is False
+
+
+@pytest.mark.parametrize(("fraction", "is_larger"), [(0.9, True), (0.7, False)])
+def test_deltas_that_are_larger_than_compressed_full_saves_are_the_largest_and_told(
+    fraction: float, *, is_larger: bool
+) -> None:
+    found = reduced({"compression": MEASURED, "delta": {"full_every": 4, "fraction": fraction}})
+    block = savings(found)
+    sizes = sorted((fraction * WHOLE, KEPT * WHOLE))
+    assert [block.smallest_bytes, block.largest_bytes] == pytest.approx(sizes, rel=1e-6)
+    assert any("deltas save nothing" in each for each in found.warnings) is is_larger
 
 
 def test_deltas_against_the_full_save_restore_one_of_them() -> None:
@@ -188,6 +209,16 @@ def test_tiers_in_front_keep_whole_states() -> None:
     assert main.mean_bytes_per_second < 0.5 * plain.tiers[1].mean_bytes_per_second
 
 
+def test_an_object_store_behind_the_main_storage_keeps_what_its_saves_need() -> None:
+    """One kept: a full save with seven deltas, and the next full one in flight, as on the main storage."""
+    store = ARCHIVE | {"interval_seconds": "30min", "keep": 1, "capacity_bytes": "250 GB"}
+    less = reduced(EIGHT_DELTAS, LLAMA_8B, checkpoint={"mode": "async", "tiers": [store]}, retention={"keep_last": 1})
+    main, behind = less.tiers
+    assert behind.stored_bytes == main.stored_bytes == pytest.approx((2 + 7 * 0.1) * 112.42e9, rel=1e-3)
+    assert behind.fits is False
+    assert behind.cost == pytest.approx(behind.stored_bytes / 1e12 * 20)
+
+
 def test_some_experts_in_turn_shrink_what_is_routed_alone() -> None:
     whole, found = report(MIXTURE), reduced({"partial_experts": {"num_per_save": 2}}, MIXTURE)
     assert savings(found).whole_bytes == whole.checkpoint.total_bytes
@@ -222,6 +253,64 @@ def test_the_max_that_a_chain_keeps_is_that_of_its_saves_one_by_one(
         first = max(oldest - needed, oldest - oldest % full_every)
         held.append(sum(10 if save % full_every else 100 for save in range(first, oldest + kept)))
     assert Chain(100, 10, full_every, needed).kept_bytes(kept) == max(held)
+
+
+@pytest.mark.parametrize("needs_full_alone", [True, False])
+@pytest.mark.parametrize("full_every", [2, 3, 5, 16])
+@pytest.mark.parametrize("kept", [1, 2, 4, 20])
+@pytest.mark.parametrize("small_bytes", [10, 130])
+def test_what_a_chain_keeps_after_each_save_is_that_of_its_saves_one_by_one(
+    small_bytes: int, kept: int, full_every: int, *, needs_full_alone: bool
+) -> None:
+    """Of deltas the full save stays, and the deltas since it where each needs the one before; deltas may be larger."""
+    chain = Chain(100, small_bytes, full_every, 1 if needs_full_alone else full_every - 1, needs_full_alone)
+    held = []
+    for newest in range(60):
+        oldest = max(0, newest - kept + 1)
+        full = oldest - oldest % full_every
+        there = {full, *range(oldest if needs_full_alone else full, newest + 1)}
+        held.append(sum(small_bytes if save % full_every else 100 for save in there))
+    most = list(itertools.accumulate(held, max))
+    assert [chain.kept_bytes(kept, num_saves=number) for number in range(1, 61)] == most
+    assert chain.kept_bytes(kept) == most[-1]
+    assert chain.num_kept_in(most[-1]) >= kept > chain.num_kept_in(most[-1] - 1)
+
+
+EIGHT_DELTAS = {"delta": {"full_every": 8, "fraction": 0.1}}
+
+
+@pytest.mark.parametrize(("disk", "keep_last", "held"), [("240 GB", 10, 1), ("1 TB", 1, 33), ("1 TB", 10, 33)])
+def test_a_disk_holds_as_many_checkpoints_of_a_chain_as_fit_with_those_they_need(
+    disk: str, keep_last: int, held: int
+) -> None:
+    """Of 112.4 GB, and 11.2 GB of a delta: 1 TB hold five full saves and 35 deltas, of which seven are needed alone."""
+    capacity = reduced(EIGHT_DELTAS, LLAMA_8B, retention={"disk_bytes": disk, "keep_last": keep_last}).capacity
+    assert capacity.disk_checkpoints == held
+
+
+def test_a_chain_of_which_none_is_deleted_fills_a_disk_save_by_save() -> None:
+    """The 41st save, a full one, finds no room on 1 TB: 6 x 112.4 + 35 x 11.2 GB."""
+    capacity = reduced(EIGHT_DELTAS, LLAMA_8B, retention={"disk_bytes": "1 TB"}).capacity
+    assert capacity.disk_full_seconds == 41 * 1800
+
+
+def test_the_number_to_keep_of_a_chain_cures_the_warning_of_the_disk() -> None:
+    found = reduced(EIGHT_DELTAS, LLAMA_8B, retention={"disk_bytes": "1 TB", "keep_last": 40})
+    (warning,) = [each for each in found.warnings if each.startswith("Saves will fail")]
+    assert "Keep 32 (retention.keep_last)" in warning
+    fitting = [
+        reduced(EIGHT_DELTAS, LLAMA_8B, retention={"disk_bytes": "1 TB", "keep_last": kept}) for kept in (32, 33)
+    ]
+    assert [found.capacity.fits_disk for found in fitting] == [True, False]
+
+
+def test_an_offer_that_a_chain_overfills_is_full_at_the_save_that_does_not_fit() -> None:
+    """600 GB hold a full save and 43 deltas of 48; the 45th save is begun after 22.5 h."""
+    found = reduced({"delta": {"full_every": 48, "fraction": 0.1}}, LLAMA_8B, retention={"disk_bytes": "600 GB"})
+    seconds = full_after_seconds(found.capacity, Retention(), interval_seconds=1800, offered_bytes=600e9)
+    assert seconds == found.capacity.disk_full_seconds == 22.5 * 3600
+    (at_an_hour,) = capacity_over_time(found.capacity, Retention(), interval_seconds=1800, run_seconds=36_000)[1:2]
+    assert at_an_hour.usable_bytes == pytest.approx(1.1 * 112.42e9, rel=1e-3)
 
 
 @pytest.mark.parametrize("full_every", [1, 2, 3, 5, 12])

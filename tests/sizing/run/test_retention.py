@@ -94,3 +94,82 @@ def test_a_disk_that_is_too_small_is_told_with_a_remedy_that_fits(disk: str, kee
         document = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 8}}
         alone = {"framework": "fsdp2", "saved_state": {"weights_alone": True}}
         assert answer(document | {"training": alone, "retention": {"disk_bytes": disk}}).capacity.fits_disk
+
+
+LLAMA_8B: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "training": {"framework": "megatron", "distributed_optimizer": True},
+    "parallelism": {"data": 8},
+    "checkpoint": {"interval_seconds": "30min"},
+    "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}},
+    "cluster": {"node": "dgx-h100"},
+}
+SAVE, OF_WEIGHTS = 112.42e9, 16.06e9
+TWO_MONTHS = {"keep_weights_every": 10, "run_seconds": "60d"}
+
+
+def disk_warnings(found: SizingReport) -> list[str]:
+    return [each for each in found.warnings if each.startswith("Saves will fail")]
+
+
+def test_a_disk_that_kept_weights_fill_is_full_when_they_do() -> None:
+    """The weights of 4.8 saves are added each day to two checkpoints."""
+    found = report(LLAMA_8B, retention=TWO_MONTHS | {"disk_bytes": "1 TB"})
+    days = (1e12 - 2 * SAVE) / (4.8 * OF_WEIGHTS)
+    assert found.capacity.disk_exceeded_seconds == pytest.approx(days * 86_400, rel=1e-3)
+    last_that_fits = [at for at in found.capacity_over_time if at.usable_bytes <= 1e12][-1]
+    assert last_that_fits.at_seconds < days * 86_400
+    (warning,) = disk_warnings(found)
+    assert "4.625 TB of kept weights: full after 10.1 days" in warning
+
+
+@pytest.mark.parametrize(
+    ("retention", "checkpoint", "remedy", "cure"),
+    [
+        (TWO_MONTHS | {"disk_bytes": "1 TB"}, {}, "every 60th", {"retention": {"keep_weights_every": 60}}),
+        (
+            {"disk_bytes": "260 GB"},
+            {"export": {"every": 1, "keep": 5}},
+            "Keep 1 export (checkpoint.export.keep)",
+            {"checkpoint": {"export": {"every": 1, "keep": 1}}},
+        ),
+        (
+            TWO_MONTHS | {"disk_bytes": "200 GB"},
+            {},
+            "Use a larger disk (retention.disk_bytes) of 4.851 TB or more",
+            {"retention": {"disk_bytes": "4.851 TB"}},
+        ),
+    ],
+)
+def test_the_remedy_for_a_disk_cures(
+    retention: dict[str, Any], checkpoint: dict[str, Any], remedy: str, cure: dict[str, dict[str, Any]]
+) -> None:
+    asked = {"retention": retention, "checkpoint": checkpoint}
+    (warning,) = disk_warnings(report(LLAMA_8B, **asked))
+    assert remedy in warning
+    cured = {name: fields | cure.get(name, {}) for name, fields in asked.items()}
+    assert not disk_warnings(report(LLAMA_8B, **cured))
+
+
+def test_a_disk_that_holds_all_that_is_kept_is_never_exceeded() -> None:
+    assert gpt_8b_on("250 GB").capacity.disk_exceeded_seconds is None
+
+
+def test_the_length_of_the_run_that_is_priced_is_that_over_which_weights_are_kept() -> None:
+    """90 days at 4.8 weights a day, at 20 per terabyte."""
+    every_tenth = {"keep_weights_every": 10, "disk_bytes": "1 TB"}
+    found = report(LLAMA_8B, retention=every_tenth, costs={"per_terabyte": 20, "run_seconds": "90d"})
+    held = 2 * SAVE + 90 * 4.8 * OF_WEIGHTS
+    assert found.capacity.usable_bytes == pytest.approx(held, rel=1e-3)
+    assert found.capacity.usable_bytes == pytest.approx(found.capacity_over_time[-1].usable_bytes)
+    assert found.cost is not None
+    assert found.cost.capacity == pytest.approx(held / 1e12 * 20, rel=1e-3)
+    assert not found.capacity.fits_disk
+
+
+def test_weights_kept_for_an_unknown_time_are_told_by_the_day() -> None:
+    found = report(LLAMA_8B, retention={"keep_weights_every": 10, "disk_bytes": "1 TB"})
+    assert any("Kept weights add 77.09 GB a day" in each for each in found.warnings)
+    assert found.capacity.disk_exceeded_seconds == pytest.approx(10.06 * 86_400, rel=1e-3)
+    known = report(LLAMA_8B, retention=TWO_MONTHS)
+    assert not any("Kept weights add" in each for each in known.warnings)
