@@ -142,7 +142,8 @@ def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess
     """Preemptions beside failures: each is recovered from the save within its notice, or from the newest one.
 
     A save within the notice is on the main storage, where later failures find it too. Nothing strikes while there is no
-    capacity; nobody need detect what was told.
+    capacity; nobody need detect what was told. All nodes are new, so processes are relaunched, and no spare is swapped
+    in.
     """
     preemption = job.reliability.preemption
     if preemption is None:
@@ -150,7 +151,9 @@ def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess
     per_second, main = preemption.per_second, job.levels[-1]
     rate = 1.0 / process.mtbf_seconds + per_second
     share, saved = per_second / rate, _saved_in_notice(job)
-    started = main.recovery_seconds - job.reliability.detection_seconds
+    starting = job.reliability.start_seconds(node_lost_fraction=job.node_lost_fraction)
+    relaunch_seconds = job.reliability.start_seconds(node_lost_fraction=0.0)
+    started = main.recovery_seconds - job.reliability.detection_seconds - starting + relaunch_seconds
     lost = share * (1.0 - saved)
     levels = behind(process.levels, recovery_seconds=started, used_fraction=lost)
     front = Level(

@@ -22,7 +22,7 @@ from sizing.run.availability import (
     wait_for_node_seconds,
 )
 from sizing.run.failure_process import FailureProcess, Groups, NodePool, in_front
-from sizing.run.failures import LossDomain, Reliability, StrategyName
+from sizing.run.failures import LossDomain, Reliability, StrategyName, seconds_before_reading
 from sizing.run.levels import Level
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
@@ -56,9 +56,14 @@ class FailedJob:
         return self.smaller_fraction("rack", unless_told=1.0)
 
     @property
+    def node_lost_fraction(self) -> Numbers:
+        """Share of the failures after which a node must be replaced: all but those of a process."""
+        return self.reliability.node_lost_fraction(num_nodes=self.workload.num_nodes, num_gpus=self.workload.num_gpus)
+
+    @property
     def node_losses_per_second(self) -> Numbers:
         """Failures after which a node must be replaced: all but those of a process."""
-        return (1.0 - self.smaller_fraction("node", unless_told=0.0)) / self.mtbf_seconds
+        return self.node_lost_fraction / self.mtbf_seconds
 
     @property
     def num_spares(self) -> Numbers:
@@ -107,7 +112,7 @@ class FailedJob:
         repair = self.reliability.repair_seconds
         if repair is None:
             return None
-        return NodePool(self.num_spares, repair, self.node_losses_per_second * self.mtbf_seconds, self.offered_repairs)
+        return NodePool(self.num_spares, repair, self.node_lost_fraction, self.offered_repairs)
 
     @property
     def available_fraction(self) -> Numbers:
@@ -235,8 +240,7 @@ class Peers(RecoveryStrategy):
         return job.within_node_fraction * (1.0 - lost)
 
     def _recovery_seconds(self, job: FailedJob) -> Numbers:
-        reliability = job.reliability
-        before = reliability.detection_seconds + reliability.start_seconds + reliability.skipping_seconds
+        before = seconds_before_reading(job.reliability, node_lost_fraction=job.node_lost_fraction)
         return before + _sending_seconds(job)
 
 

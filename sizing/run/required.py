@@ -441,7 +441,10 @@ def _restore_rate(
     if targets.recovery_seconds is None:
         return None
     plan = (workload.longest or workload).restores[checkpoint.restore]
-    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, workload)
+    size = {"num_nodes": workload.num_nodes, "num_gpus": workload.num_gpus}
+    lost = reliability.node_lost_fraction(**size) if reliability else 1.0
+    before = seconds_before_reading(reliability, node_lost_fraction=lost)
+    reading = targets.recovery_seconds - before - exchange_of(plan, workload)
     if reliability is not None and reliability.restart_seconds is not None:
         is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)
         reading = np.where(is_in_time, reading, 0.0)

@@ -110,9 +110,11 @@ def time_restore(
         return None
     exchanging = exchange_of(plan, workload)
     reading = moved.seconds + exchanging
-    first_step = reading + seconds_before_reading(reliability)
+    first_step = reading
     if reliability is not None:
-        first_step = np.maximum(first_step, reliability.recovery_seconds(reading))
+        lost = reliability.node_lost_fraction(num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)
+        first_step = reading + seconds_before_reading(reliability, node_lost_fraction=lost)
+        first_step = np.maximum(first_step, reliability.recovery_seconds(reading, node_lost_fraction=lost))
     return RestoreTimes(moved, exchanging, first_step)
 
 

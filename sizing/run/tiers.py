@@ -250,12 +250,13 @@ def with_recoveries(
     recovering: list[TierLevel] = []
     recovered: Numbers = 0.0
     outlived = outlived_fraction(checkpoint, reliability, workload=workload)
+    lost = reliability.node_lost_fraction(num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)
     drains_go_on = checkpoint.drain_survives is None and not workload.defaults.loses_drains
     for level in up_to_main_storage(tiers):
         fraction = recovered_fraction(level.tier, reliability, index=len(recovering), workload=workload)
         used = np.maximum(0.0, fraction - recovered)
         reading = 0.0 if level.read_seconds is None else level.read_seconds
-        recovery = reliability.recovery_seconds(reading)
+        recovery = reliability.recovery_seconds(reading, node_lost_fraction=lost)
         goes_on = drains_go_on and not level.is_main
         recovering.append(
             replace(

@@ -95,6 +95,35 @@ def test_spares_wait_as_erlang_says() -> None:
     assert (recovery.num_spare_nodes, recovery.num_spare_gpus) == (2, 16)
 
 
+@pytest.mark.parametrize("strategy", [SPARES, PEERS | REPAIR | {"spares": {"num": 2, "swap_seconds": 60}}])
+@pytest.mark.parametrize("of_nodes", [0, 1, 3])
+def test_a_failure_that_takes_no_node_relaunches_and_swaps_no_spare_in(strategy: dict[str, Any], of_nodes: int) -> None:
+    """Of 4 failures `of_nodes` take a node: 60 s of a swap for these, 300 s of a relaunch for the others."""
+    kinds = ["node"] * of_nodes + ["process"] * (4 - of_nodes)
+    parts = [
+        {"name": f"{kind} {index}", "mtbf_seconds": "40h", "loss_domain": kind} for index, kind in enumerate(kinds)
+    ]
+    found = answer(
+        DP | {"reliability": {"components": parts, "detection_seconds": 60, "relaunch_seconds": 300} | strategy}
+    )
+    assert found.restore.seconds is not None
+    assert found.recovery is not None
+    before = 60 + (of_nodes * 60 + (4 - of_nodes) * 300) / 4
+    assert found.restore.time_to_first_step_seconds == pytest.approx(before + found.restore.seconds)
+    waits = found.recovery.recovery_seconds - found.recovery.wait_seconds
+    reading = found.restore.seconds if strategy is SPARES else found.recovery.peer_seconds or 0
+    assert waits == pytest.approx(before + reading, rel=0.001)  # a few failures of peers need the storage
+
+
+def test_a_preemption_relaunches_where_failures_swap_a_spare_in() -> None:
+    """Once in 10 h each; nothing else differs, as there is always capacity and always a spare."""
+    spot = {"per_hour": 0.1, "capacity_wait_seconds": 0, "notice_seconds": 0}
+    often = {"mtbf_seconds": 10 * HOURS, "preemption": spot, "strategy": "spares", "repair_seconds": 1}
+    found = report(often | {"spares": {"num": 2, "swap_seconds": 60}})
+    assert found.restore.seconds is not None
+    assert found.interval.recovery_seconds == pytest.approx((60 + 60 + 300) / 2 + found.restore.seconds)
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
