@@ -44,6 +44,20 @@ def wait_for_node_seconds(num_spares: Numbers, *, offered_repairs: Numbers, repa
     return wait
 
 
+def away_seconds(node_lost_fraction: Numbers, *, repair_seconds: Numbers, restart_seconds: Numbers) -> Numbers:
+    """Mean time for which a failure takes a group away: f T + (1 - f) R.
+
+    Args: f of the failures take a node, T mean seconds of its repair, R seconds of a restart in the nodes that stay.
+    Source: definition; the share of the time that a group is up depends on this mean alone, whatever the distribution
+    (alternating renewal process).
+
+    >>> away_seconds(0.25, repair_seconds=21_600.0, restart_seconds=400.0)
+    5700.0
+    """
+    away: Numbers = node_lost_fraction * repair_seconds + (1.0 - node_lost_fraction) * restart_seconds
+    return away
+
+
 def group_up_fraction(*, group_mtbf_seconds: Numbers, repair_seconds: Numbers) -> Numbers:
     """Share of the time for which one group trains: M / (M + T).
 

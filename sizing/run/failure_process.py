@@ -34,6 +34,7 @@ class NodePool:
 class Groups:
     """Groups that train on without those in repair, if at least `min_groups` of `num` do; each fails by itself.
 
+    One that failed is away for `repair_seconds`, a mean of repairs and of restarts without one.
     `mtbf_seconds` between the failures of all of them together, `within_fraction` of which strike one group alone; the
     others then pause for `pause_seconds`. So many are there for `enough_fraction` of the time.
     """

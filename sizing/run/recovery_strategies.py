@@ -12,6 +12,7 @@ import numpy as np
 from sizing.errors import InvalidInput
 from sizing.run.availability import (
     all_copies_lost_fraction,
+    away_seconds,
     back_fraction_of_pause,
     enough_groups_fraction,
     group_up_fraction,
@@ -23,7 +24,7 @@ from sizing.run.availability import (
 )
 from sizing.run.failure_process import FailureProcess, Groups, NodePool, in_front
 from sizing.run.failures import LossDomain, Reliability, StrategyName, seconds_before_reading
-from sizing.run.levels import Level
+from sizing.run.levels import MIN_PROBABILITY, Level
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
 
@@ -74,6 +75,13 @@ class FailedJob:
     def repair_seconds(self) -> Numbers:
         """Mean time until a failed node is back; 0 where another is there at once."""
         return 0.0 if self.reliability.repair_seconds is None else self.reliability.repair_seconds
+
+    @property
+    def group_away_seconds(self) -> Numbers:
+        """Mean time for which a failure takes a group away: a repair, or where no node is lost its own restart."""
+        within_node = np.maximum(self.within_node_fraction, MIN_PROBABILITY)
+        lost = np.maximum(0.0, within_node - self.smaller_fraction("node", unless_told=0.0)) / within_node
+        return away_seconds(lost, repair_seconds=self.repair_seconds, restart_seconds=self.levels[-1].recovery_seconds)
 
     @property
     def step_seconds(self) -> Numbers:
@@ -297,7 +305,7 @@ class ShrinkGroups(RecoveryStrategy):
             job.workload.num_state_copies,
             min_groups=_min_groups(job),
             up_fraction=up,
-            back_fraction=back_fraction_of_pause(pause_seconds=pause, repair_seconds=job.repair_seconds),
+            back_fraction=back_fraction_of_pause(pause_seconds=pause, repair_seconds=job.group_away_seconds),
         )
         stopped = pause_in_effect_seconds(pause, stopped_fraction=stopped_fraction, strikes_per_second=strikes)
         front = Level(job.step_seconds, 0.0, 0.0, stopped, share)
@@ -309,7 +317,7 @@ class ShrinkGroups(RecoveryStrategy):
             groups=Groups(
                 job.workload.num_state_copies,
                 _min_groups(job),
-                job.repair_seconds,
+                job.group_away_seconds,
                 job.mtbf_seconds,
                 of_groups,
                 pause,
@@ -332,7 +340,7 @@ class ShrinkGroups(RecoveryStrategy):
         losses = job.within_node_fraction / job.mtbf_seconds
         return group_up_fraction(
             group_mtbf_seconds=job.workload.num_state_copies / losses,
-            repair_seconds=job.repair_seconds,
+            repair_seconds=job.group_away_seconds,
         )
 
     def _throughput_fraction(self, job: FailedJob) -> Numbers:

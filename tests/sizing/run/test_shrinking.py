@@ -212,3 +212,33 @@ def test_a_run_whose_saves_take_longer_than_their_interval_does_no_work_and_lose
     found = simulated(document, num_runs=100)
     assert found.goodput_fraction == found.formula_goodput_fraction == 0
     assert 0.9 < (found.shares.saving_fraction or 0) < 1
+
+
+def share_up(moments: random.Random, *, mtbf: float, away: list[float]) -> float:
+    """Share of 2e10 s for which one group is up that fails and comes back: after a restart of fixed time, or a repair."""
+    restart, repair, of_nodes = away
+    up = down = 0.0
+    while up + down < 2e10:
+        up += moments.expovariate(1 / mtbf)
+        down += moments.expovariate(1 / repair) if moments.random() < of_nodes else restart
+    return up / (up + down)
+
+
+@pytest.mark.parametrize("of_nodes", [0.0, 0.5, 1.0])
+def test_a_group_whose_process_fails_is_away_for_its_restart_and_no_repair(of_nodes: float) -> None:
+    """Eight groups, a failure in 10 h, repairs of 6 h: each group fails once in 80 h."""
+    parts = [
+        {"name": kind, "mtbf_seconds": 10 * HOUR / share, "loss_domain": kind}
+        for kind, share in (("process", 1 - of_nodes), ("node", of_nodes))
+        if share
+    ]
+    document = scenario(8, {"components": parts, "repair_seconds": 6 * HOUR, "step_seconds": 6})
+    read = scenario_from(document)
+    figures = evaluate(size_layout(read).workload, read.run_inputs)
+    assert figures.process is not None
+    assert figures.report.recovery is not None
+    restart = float(figures.process.levels[-1].recovery_seconds)
+    walked = share_up(random.Random(1), mtbf=80 * HOUR, away=[restart, 6 * HOUR, of_nodes])  # noqa: S311 - chance
+    assert (figures.report.recovery.mean_groups or 0) / 8 == pytest.approx(walked, abs=0.0015)
+    found = simulated(document)
+    assert found.formula_goodput_fraction == pytest.approx(found.goodput_fraction, abs=0.002)
