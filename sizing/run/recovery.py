@@ -20,7 +20,7 @@ from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, percent_text, second
 _NEVER_LOST = 10_000
 """A save within the notice loses nothing: as if each interval had that many saves that take no time."""
 NOTABLE_FRACTION = 0.01
-"""Share of the failures that find no spare, from which on a reader is told. A choice."""
+"""Share of the failures of nodes that find no spare, from which on a reader is told. A choice."""
 
 
 class Recovery(Figures):
@@ -48,7 +48,7 @@ class Recovery(Figures):
     )
     wait_for_node_seconds: float | None = Field(
         None,
-        description="Seconds that a failure of a node waits for a repair, as a mean over all of them. "
+        description="Seconds that a failure of a node waits for a repair, as a mean over all such failures. "
         "Null without reliability.repair_seconds, and with shrink.",
     )
     num_copies: int | None = Field(
@@ -204,8 +204,9 @@ def recovery_warnings(recovery: Recovery | None) -> Iterator[str]:
     runs_out = recovery.spares_run_out_fraction
     if recovery.num_spare_nodes and runs_out is not None and runs_out > NOTABLE_FRACTION:
         yield (
-            f"{percent_text(runs_out)} of the failures find no spare: they wait for a repair, "
-            f"{seconds_text(recovery.wait_for_node_seconds or 0.0)} on average over all. Raise reliability.spares.num"
+            f"{percent_text(runs_out)} of the failures of nodes find no spare: they wait for a repair, "
+            f"{seconds_text(recovery.wait_for_node_seconds or 0.0)} on average over failures of nodes. "
+            "Raise reliability.spares.num"
         )
     if recovery.saved_in_notice_fraction == 0.0:
         yield (

@@ -220,9 +220,9 @@ def _node_rows(recovery: Recovery) -> Iterator[Row]:
         nodes, gpus = counted_text(recovery.num_spare_nodes, "node"), counted_text(recovery.num_spare_gpus, "GPU")
         yield Row("spares", nodes, f"{gpus} idle, which count as lost GPU time")
     if runs_out is not None and wait is not None:
-        left = f"{percent_text(runs_out)} of the failures find no spare"
+        left = f"{percent_text(runs_out)} of the failures of nodes find no spare"
         found = left if recovery.num_spare_nodes else "no spares: every failure of a node waits"
-        yield Row("wait for a node", seconds_text(wait), f"mean over such failures; {found}")
+        yield Row("wait for a node", seconds_text(wait), f"mean over all failures of nodes; {found}")
     if recovery.available_fraction < 1:
         yield Row("nodes there", percent_text(recovery.available_fraction), "of the time of all nodes; the rest waits")
 

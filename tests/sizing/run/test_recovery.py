@@ -124,6 +124,22 @@ def test_a_preemption_relaunches_where_failures_swap_a_spare_in() -> None:
     assert found.interval.recovery_seconds == pytest.approx((60 + 60 + 300) / 2 + found.restore.seconds)
 
 
+def test_the_warning_of_spares_speaks_of_failures_of_nodes() -> None:
+    """One failure in 10 takes a node. B(1, a) = a / (1 + a) with a = 1 repair under way is 50 % of these, not of all."""
+    parts = [
+        {"name": "process", "count": 9, "mtbf_seconds": "100h", "loss_domain": "process"},
+        {"name": "node", "mtbf_seconds": "100h"},
+    ]
+    reliability = {"components": parts, "strategy": "spares", "spares": {"num": 1}, "repair_seconds": "100h"}
+    found = report(reliability)
+    assert found.recovery is not None
+    assert found.recovery.wait_seconds == pytest.approx(0.1 * 0.5 * 100 * HOURS / 2)
+    assert found.recovery.wait_for_node_seconds == pytest.approx(0.5 * 100 * HOURS / 2)
+    (warning,) = [warning for warning in found.warnings if "find no spare" in warning]
+    assert warning.startswith("50.0 % of the failures of nodes find no spare")
+    assert "25.00 h on average over failures of nodes" in warning
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
