@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sizing.run.availability import group_up_fraction, pause_in_effect_seconds, stopped_fraction_of_rollback
+from sizing.run.availability import (
+    group_up_fraction,
+    pause_in_effect_seconds,
+    stopped_fraction_of_rollback,
+    wait_for_groups_seconds,
+)
 from sizing.run.figures import Figures
 from sizing.run.goodput import expected_recovery_seconds, goodput_of_levels_fraction
 from sizing.run.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
@@ -47,6 +52,15 @@ class Groups:
     pause_seconds: Numbers
     enough_fraction: Numbers
 
+    @property
+    def up_fraction(self) -> Numbers:
+        """Share of the time for which one group is up."""
+        return group_up_fraction(
+            group_mtbf_seconds=np.multiply(self.num, self.mtbf_seconds)
+            / np.maximum(self.within_fraction, MIN_PROBABILITY),
+            repair_seconds=self.repair_seconds,
+        )
+
     def rollback_in_effect_seconds(
         self, recovery_seconds: Numbers, *, strikes_per_second: Numbers, rollbacks_per_second: Numbers
     ) -> Numbers:
@@ -60,11 +74,7 @@ class Groups:
         ...     1354.0, strikes_per_second=2.69e-4, rollbacks_per_second=3.38e-5)), 1)
         649.0
         """
-        up = group_up_fraction(
-            group_mtbf_seconds=np.multiply(self.num, self.mtbf_seconds)
-            / np.maximum(self.within_fraction, MIN_PROBABILITY),
-            repair_seconds=self.repair_seconds,
-        )
+        up = self.up_fraction
         last = self.within_fraction * up * np.power(1.0 - up, np.subtract(self.num, 1.0))
         stopped = stopped_fraction_of_rollback(
             recovery_seconds,
@@ -129,14 +139,28 @@ class FailureProcess:
     @property
     def recovery_seconds(self) -> Numbers:
         """Mean time from an interruption until training goes on, with the wait for nodes: sum of q R, and the wait."""
-        recovering = sum((level.used_fraction * level.recovery_seconds for level in self.levels), start=0.0)
-        return recovering + self.wait_seconds
+        return self._recovery_with_nodes_seconds + self.wait_seconds
+
+    @property
+    def _recovery_with_nodes_seconds(self) -> Numbers:
+        """Mean recovery without waits; of a failure that other groups survive, the pause."""
+        lasts = [level.recovery_seconds for level in self.levels]
+        if self.groups is not None:
+            lasts[0] = self.groups.pause_seconds
+        return sum((level.used_fraction * last for level, last in zip(self.levels, lasts, strict=True)), start=0.0)
 
     @property
     def wait_seconds(self) -> Numbers:
-        """Mean time per interruption in which the job waits for nodes: M (1 - A)/A; groups do not wait."""
+        """Mean time per interruption in which the job waits for nodes: M (1 - A)/A; of groups, until enough are back."""
         if self.groups is not None:
-            return 0.0
+            return wait_for_groups_seconds(
+                self.groups.num,
+                min_groups=self.groups.min_groups,
+                up_fraction=self.groups.up_fraction,
+                within_fraction=self.groups.within_fraction,
+                mtbf_seconds=self.groups.mtbf_seconds,
+                pause_seconds=self._recovery_with_nodes_seconds,
+            )
         return self.mtbf_seconds * (1.0 - self.available_fraction) / self.available_fraction
 
     @property
