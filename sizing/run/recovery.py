@@ -139,6 +139,21 @@ def recovery_of(
     )
 
 
+def wait_after_failure_seconds(reliability: Reliability | None, *, workload: CheckpointWorkload) -> Numbers:
+    """Mean time for which a failure leaves the job without the nodes to train, over all failures but preemptions.
+
+    Source: definition; `wait_for_node_seconds` times the share of the failures that take a node, and with shrink
+    `wait_for_groups_seconds`.
+
+    >>> wait_after_failure_seconds(None, workload=None)
+    0.0
+    """
+    if reliability is None:
+        return 0.0
+    job = FailedJob.of((), reliability=reliability, workload=workload)
+    return STRATEGIES[reliability.recovery_strategy].wait_seconds(job)
+
+
 def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess:
     """Preemptions beside failures: each is recovered from the save within its notice, or from the newest one.
 

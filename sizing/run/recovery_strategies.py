@@ -20,6 +20,7 @@ from sizing.run.availability import (
     pause_in_effect_seconds,
     spares_run_out_fraction,
     stopped_fraction_of_pause,
+    wait_for_groups_seconds,
     wait_for_node_seconds,
 )
 from sizing.run.failure_process import FailureProcess, Groups, NodePool, in_front
@@ -78,10 +79,14 @@ class FailedJob:
 
     @property
     def group_away_seconds(self) -> Numbers:
-        """Mean time for which a failure takes a group away: a repair, or where no node is lost its own restart."""
+        """Mean time for which a failure takes a group away: a repair, or where no node is lost its own restart.
+
+        Without `levels` the restart reads nothing.
+        """
+        restart = self.levels[-1].recovery_seconds if self.levels else self.reliability.recovery_seconds(0.0)
         within_node = np.maximum(self.within_node_fraction, MIN_PROBABILITY)
         lost = np.maximum(0.0, within_node - self.smaller_fraction("node", unless_told=0.0)) / within_node
-        return away_seconds(lost, repair_seconds=self.repair_seconds, restart_seconds=self.levels[-1].recovery_seconds)
+        return away_seconds(lost, repair_seconds=self.repair_seconds, restart_seconds=restart)
 
     @property
     def step_seconds(self) -> Numbers:
@@ -148,6 +153,10 @@ class RecoveryStrategy(abc.ABC):
     @abc.abstractmethod
     def failure_process(self, job: FailedJob) -> FailureProcess:
         """The failure process of the run with this strategy, without preemptions."""
+
+    def wait_seconds(self, job: FailedJob) -> Numbers:
+        """Mean time for which a failure, over all of them, leaves the job without the nodes to train."""
+        return job.node_lost_fraction * job.wait_seconds
 
     def figures(self, job: FailedJob) -> dict[str, Any]:  # noqa: ARG002 - restart and spares have none
         """Fields of the `recovery` block that this strategy alone fills."""
@@ -299,8 +308,7 @@ class ShrinkGroups(RecoveryStrategy):
         of_groups, of_more = job.within_node_fraction, 1.0 - job.within_node_fraction
         strikes = (of_groups * up + of_more) / job.mtbf_seconds
         share = kept * up / (of_groups * up + of_more)
-        shrink, detection = job.reliability.shrink, job.reliability.detection_seconds
-        pause = detection + (shrink.regroup_seconds if shrink else 0.0)
+        pause = _pause_seconds(job)
         stopped_fraction = stopped_fraction_of_pause(
             job.workload.num_state_copies,
             min_groups=_min_groups(job),
@@ -323,6 +331,17 @@ class ShrinkGroups(RecoveryStrategy):
                 pause,
                 enough_groups_fraction(job.workload.num_state_copies, min_groups=_min_groups(job), up_fraction=up),
             ),
+        )
+
+    def wait_seconds(self, job: FailedJob) -> Numbers:
+        """Mean wait of a failure until enough groups are back, beyond the pause."""
+        return wait_for_groups_seconds(
+            job.workload.num_state_copies,
+            min_groups=_min_groups(job),
+            up_fraction=self._up_fraction(job),
+            within_fraction=job.within_node_fraction,
+            mtbf_seconds=job.mtbf_seconds,
+            pause_seconds=_pause_seconds(job),
         )
 
     def figures(self, job: FailedJob) -> dict[str, Any]:
@@ -352,6 +371,11 @@ class ShrinkGroups(RecoveryStrategy):
         """Share of the failures after which another group still has the state: not the last one that trains."""
         others = job.workload.num_state_copies - 1
         return job.within_node_fraction * (1.0 - np.power(1.0 - self._up_fraction(job), others))
+
+
+def _pause_seconds(job: FailedJob) -> Numbers:
+    shrink = job.reliability.shrink
+    return job.reliability.detection_seconds + (shrink.regroup_seconds if shrink else 0.0)
 
 
 def _min_groups(job: FailedJob) -> Numbers:

@@ -54,7 +54,9 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
             "read bandwidth for a restore as fast as the write",
         )
     if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
-        meaning = marked(report, "restore.time_to_first_step_seconds", "RTO: detection, relaunch, restore")
+        recovery = report.recovery
+        waits = "wait for nodes, " if recovery and (recovery.wait_for_node_seconds or recovery.mean_groups) else ""
+        meaning = marked(report, "restore.time_to_first_step_seconds", f"RTO: {waits}detection, relaunch, restore")
         yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
 
 

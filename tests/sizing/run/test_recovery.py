@@ -140,6 +140,33 @@ def test_the_warning_of_spares_speaks_of_failures_of_nodes() -> None:
     assert "25.00 h on average over failures of nodes" in warning
 
 
+@pytest.mark.parametrize("reliability", [REPAIR, SPARES, PEERS | REPAIR | {"spares": {"num": 1}}, {}])
+def test_the_target_of_recovery_counts_the_wait_for_nodes(reliability: dict[str, Any]) -> None:
+    """One answer has one RTO. The read rate that a target requires is what the wait leaves of it."""
+    found = report(reliability)
+    assert found.recovery is not None
+    assert found.restore.seconds is not None
+    wait = found.recovery.wait_for_node_seconds or 0.0
+    swap = 60 if reliability is SPARES else 300
+    assert found.restore.time_to_first_step_seconds == pytest.approx(wait + 60 + swap + found.restore.seconds)
+    if reliability not in (SPARES, REPAIR, {}):
+        return
+    assert found.interval.recovery_seconds == pytest.approx(found.restore.time_to_first_step_seconds)
+    wanted = wait + 60 + swap + 30
+    rate = report(reliability, targets={"recovery_seconds": wanted}).required.restore_bytes_per_second
+    assert rate is not None
+    storage = {"profile": DP["storage"]["profile"] | {"read_bytes_per_second": rate}}
+    at_rate = report(reliability, targets={"recovery_seconds": wanted}, storage=storage)
+    assert at_rate.restore.time_to_first_step_seconds == pytest.approx(wanted)
+
+
+def test_no_storage_meets_a_recovery_shorter_than_the_wait_for_a_node() -> None:
+    found = report(REPAIR, targets={"recovery_seconds": "1h"})
+    (check,) = [check for check in found.targets if check.target == "recovery_seconds"]
+    assert check.met is False
+    assert "the wait for a node takes 6.00 h on average" in (check.remedy or "")
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
