@@ -17,8 +17,8 @@ from sizing.run.availability import (
     wait_for_groups_seconds,
 )
 from sizing.run.figures import Figures
-from sizing.run.goodput import expected_recovery_seconds, goodput_of_levels_fraction
-from sizing.run.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.run.goodput import expected_recovery_seconds, goodput_of_levels_fraction, recoveries_per_second
+from sizing.run.levels import MAX_EXPONENT, MIN_PROBABILITY, Level, overhead_of_levels_fraction
 from sizing.storage.transfer import Numbers
 
 
@@ -197,8 +197,10 @@ class FailureProcess:
 
         What stands in front of them reads no save: the memory of peers, or groups that train on. After a preemption the
         last level is read, whether its newest save was made within the notice or before. A restore that a further
-        failure breaks off is begun again, and counts again.
-        Source: thinning of a Poisson process.
+        failure breaks off is begun again, and counts again; where it strikes before the reading, nothing was read.
+        Groups that are struck during a rollback do not begin it anew.
+        Source: `recoveries_per_second` k times e^(-B_k / M), B_k the time before the level is read; renewal reward
+        theorem.
 
         >>> from sizing.run.levels import Level
         >>> main = Level(3600.0, 5.0, 0.0, 700.0, 1.0)
@@ -206,9 +208,19 @@ class FailureProcess:
         >>> [round(rate * 1e6) for rate in FailureProcess(peers, 1e4, 4e4).restores_per_second(1)]
         [25]
         """
-        used = [self.levels[index].used_fraction for index in self._failure_indices[-num_saved:]]
-        used[-1] = sum((self.levels[index].used_fraction for index in self.preempted_levels), start=used[-1])
-        return [fraction * self.interruptions_per_second for fraction in used]
+        if self.groups is None:
+            begun = recoveries_per_second(self.levels, mtbf_seconds=self.mtbf_seconds)
+            per_second, between = [each * self.available_fraction for each in begun], self.mtbf_seconds
+        else:
+            per_second = [level.used_fraction / self.mtbf_seconds for level in self.levels]
+            between = np.nan_to_num(self.rollback_mtbf_seconds, nan=np.inf)
+        reads = [
+            rate * np.exp(-np.minimum(np.divide(level.before_read_seconds, between), MAX_EXPONENT))
+            for rate, level in zip(per_second, self.levels, strict=True)
+        ]
+        of_levels = [reads[index] for index in self._failure_indices[-num_saved:]]
+        of_levels[-1] = sum((reads[index] for index in self.preempted_levels), start=of_levels[-1])
+        return of_levels
 
     @property
     def saves_in_notice_per_second(self) -> Numbers:
@@ -267,7 +279,13 @@ def in_front(levels: Sequence[Level], front: Level) -> list[Level]:
     ]
 
 
-def behind(levels: Sequence[Level], *, recovery_seconds: Numbers, used_fraction: Numbers) -> list[Level]:
+def behind(
+    levels: Sequence[Level],
+    *,
+    recovery_seconds: Numbers,
+    used_fraction: Numbers,
+    before_read_seconds: Numbers = 0.0,
+) -> list[Level]:
     """The levels, and what needs the saves of the last one too, with a recovery of its own.
 
     Source: thinning of a Poisson process.
@@ -286,6 +304,7 @@ def behind(levels: Sequence[Level], *, recovery_seconds: Numbers, used_fraction:
             used_fraction=used_fraction,
             outlived_fraction=0.0,
             waiting_seconds=0.0,
+            before_read_seconds=before_read_seconds,
         ),
     ]
 

@@ -36,7 +36,8 @@ class Level:
 
     `interval_seconds` from start to start of its saves, a multiple of that of the level before; `stall_seconds` of
     one; `drain_seconds` until it counts; `recovery_seconds` from a failure until training goes on from it, of which
-    `waiting_seconds` until it is read; `used_fraction` of the failures that are recovered from it, as no faster level
+    `waiting_seconds` until it is read, in which a drain may go on; `before_read_seconds` until it is read whatever
+    becomes of drains; `used_fraction` of the failures that are recovered from it, as no faster level
     survives them; `outlived_fraction` of these that leave drains going. A drain that goes on counts if it has ended
     when its level is read, and is given up otherwise. `is_notice` marks the saves that are made within the notice of a
     preemption: whatever strikes next, nothing before them is lost.
@@ -49,6 +50,7 @@ class Level:
     used_fraction: Numbers = 0.0
     outlived_fraction: Numbers = 0.0
     waiting_seconds: Numbers = 0.0
+    before_read_seconds: Numbers = 0.0
     is_notice: bool = False
 
 

@@ -82,7 +82,7 @@ class Recovery(Figures):
     )
     restores_per_day: float = Field(
         description="Mean restores from the main storage per day of wall time, after failures and preemptions. "
-        "One that a further failure breaks off counts again."
+        "One that a further failure breaks off counts again, one that a failure prevents before it reads does not."
     )
     saves_per_day: float = Field(
         description="Mean saves to the main storage per day of wall time that no failure undoes, those within the "
@@ -171,13 +171,15 @@ def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess
     relaunch_seconds = job.reliability.start_seconds(node_lost_fraction=0.0)
     started = main.recovery_seconds - job.reliability.detection_seconds - starting + relaunch_seconds
     lost = share * (1.0 - saved)
-    levels = behind(process.levels, recovery_seconds=started, used_fraction=lost)
+    before_read = np.maximum(0.0, main.before_read_seconds + started - main.recovery_seconds)
+    levels = behind(process.levels, recovery_seconds=started, used_fraction=lost, before_read_seconds=before_read)
     front = Level(
         levels[0].interval_seconds / _NEVER_LOST,
         0.0,
         0.0,
         started + _save_seconds(job.levels),
         share * saved,
+        before_read_seconds=before_read + _save_seconds(job.levels),
         is_notice=True,
     )
     rolled_back = np.nan_to_num(np.divide(process.mtbf_seconds, process.rollback_mtbf_seconds)) / process.mtbf_seconds

@@ -257,6 +257,7 @@ def with_recoveries(
         used = np.maximum(0.0, fraction - recovered)
         reading = 0.0 if level.read_seconds is None else level.read_seconds
         recovery = reliability.recovery_seconds(reading, node_lost_fraction=lost)
+        before_read = np.maximum(0.0, recovery - reading - reliability.skipping_seconds)
         goes_on = drains_go_on and not level.is_main
         recovering.append(
             replace(
@@ -264,7 +265,8 @@ def with_recoveries(
                 recovery_seconds=recovery,
                 used_fraction=used,
                 outlived_fraction=1.0 if goes_on else share_of_outlived(outlived, begins=recovered, used=used),
-                waiting_seconds=0.0 if goes_on else np.maximum(0.0, recovery - reading - reliability.skipping_seconds),
+                waiting_seconds=0.0 if goes_on else before_read,
+                before_read_seconds=before_read,
             )
         )
         recovered = np.maximum(recovered, fraction)

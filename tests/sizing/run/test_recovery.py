@@ -167,6 +167,34 @@ def test_no_storage_meets_a_recovery_shorter_than_the_wait_for_a_node() -> None:
     assert "the wait for a node takes 6.00 h on average" in (check.remedy or "")
 
 
+def test_restores_are_reads_that_begin_not_failures_before_them() -> None:
+    """A failure in 1,800 s, of which 500 s pass until the read: e^(-500 / 1800) of the recoveries get there."""
+    reliability = {"mtbf_seconds": 1800, "detection_seconds": 100, "relaunch_seconds": 400}
+    found = report(reliability).recovery
+    assert found is not None
+    dice, seconds, num_reads = random.Random(1), 0.0, 0  # noqa: S311 - chance
+    while seconds < 2e8:
+        seconds += (passed := dice.expovariate(1 / 1800))
+        num_reads += passed >= 500  # each failure but the first strikes after another one, in a recovery or after it
+    assert found.restores_per_day == pytest.approx(86_400 * num_reads / seconds, rel=0.01)
+    runs = simulated(reliability, SimulationRequest(num_runs=100, run_seconds=30 * 86_400))
+    assert found.restores_per_day == pytest.approx(runs.mean_restores * 86_400 / runs.mean_run_seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["shrink", "preemptions with a save in the notice", "preemptions without"])
+def test_simulated_reads_of_the_main_storage_are_as_many_as_the_formula_says(name: str) -> None:
+    case = {"mtbf_seconds": HOURS} | CASES[name] | {"relaunch_seconds": 1200}
+    found = report(case).recovery
+    assert found is not None
+    runs = simulated(
+        case, SimulationRequest(num_runs=200, run_seconds=300 * 86_400 if name == "shrink" else 30 * 86_400)
+    )
+    error = 4 / np.sqrt(runs.mean_restores * runs.num_runs)
+    assert found.restores_per_day == pytest.approx(
+        runs.mean_restores * 86_400 / runs.mean_run_seconds, rel=error + 0.01
+    )
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
