@@ -216,7 +216,7 @@ def _save_seconds(levels: Sequence[Level]) -> Numbers:
 
 
 def recovery_warnings(recovery: Recovery | None) -> Iterator[str]:
-    """What a reader must know of spares that run out, and of notices that are too short."""
+    """What a reader must know of spares that run out."""
     if recovery is None:
         return
     runs_out = recovery.spares_run_out_fraction
@@ -225,9 +225,4 @@ def recovery_warnings(recovery: Recovery | None) -> Iterator[str]:
             f"{percent_text(runs_out)} of the failures of nodes find no spare: they wait for a repair, "
             f"{seconds_text(recovery.wait_for_node_seconds or 0.0)} on average over failures of nodes. "
             "Raise reliability.spares.num"
-        )
-    if recovery.saved_in_notice_fraction == 0.0:
-        yield (
-            "A save takes longer than the notice of a preemption, which undoes the work since the newest one. "
-            "Raise the write bandwidth, or save more often"
         )

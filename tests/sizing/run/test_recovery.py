@@ -195,6 +195,25 @@ def test_simulated_reads_of_the_main_storage_are_as_many_as_the_formula_says(nam
     )
 
 
+@pytest.mark.parametrize(
+    ("notice", "planning", "named"),
+    [
+        (0, {}, "without notice undoes the work since the newest save. Save more often"),
+        (10, {}, "It takes a higher write bandwidth"),
+        (3, {}, "It takes checkpoint.cached_plans true"),
+        (3, {"planning_seconds_per_rank": 0.007}, "It takes a notice of more than 7.17 s"),
+    ],
+)
+def test_a_notice_that_is_too_short_has_a_remedy_that_cures(
+    notice: float, planning: dict[str, Any], named: str
+) -> None:
+    """1,024 ranks plan for about 7 s, which no bandwidth shortens and cached plans do, if nobody has measured them."""
+    storage = {"profile": DP["storage"]["profile"] | planning}
+    found = report({"preemption": SPOT | {"notice_seconds": notice}}, storage=storage)
+    (warning,) = [warning for warning in found.warnings if "preemption" in warning]
+    assert named in warning
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
