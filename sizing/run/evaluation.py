@@ -266,7 +266,10 @@ def run_warnings(
     yield from recovery_warnings(run.recovery)
     yield from notice_warnings(run, inputs)
     yield from interval_warnings(
-        run.interval, run.write, wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0
+        run.interval,
+        run.write,
+        wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0,
+        preemptions_per_day=(run.recovery.preemptions_per_day or 0.0) if run.recovery else 0.0,
     )
     yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
     yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)

@@ -214,6 +214,19 @@ def test_a_notice_that_is_too_short_has_a_remedy_that_cures(
     assert named in warning
 
 
+@pytest.mark.parametrize(("per_hour", "warned"), [(1, []), (12, ["recoveries"]), (360, ["recoveries", "saves"])])
+def test_preemptions_interrupt_saves_and_recoveries_as_failures_do(per_hour: float, warned: list[str]) -> None:
+    """A failure in 10 days; a save of 57 s or more, a recovery of 300 s or more; a preemption in 3,600, 300 or 10 s."""
+    spot = {"per_hour": per_hour, "capacity_wait_seconds": 60, "notice_seconds": 0}
+    found = report({"mtbf_seconds": "10d", "preemption": spot})
+    interrupted = [warning for warning in found.warnings if "are interrupted" in warning]
+    assert (
+        sorted(what for what in ("saves", "recoveries") if any(f"most {what}" in each for each in interrupted))
+        == warned
+    )
+    assert all("the job fails or is preempted every" in each for each in interrupted)
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
