@@ -222,6 +222,13 @@ class FailureProcess:
         of_levels[-1] = sum((reads[index] for index in self.preempted_levels), start=of_levels[-1])
         return of_levels
 
+    def goes_back_per_second(self, num_saved: int) -> list[Numbers]:
+        """Interruptions per second with nodes that go back to each of the `num_saved` levels, or to a slower one."""
+        return [
+            sum((level.used_fraction for level in self.levels[index:]), start=0.0) / self.mtbf_seconds
+            for index in self._failure_indices[-num_saved:]
+        ]
+
     @property
     def saves_in_notice_per_second(self) -> Numbers:
         """Saves per second of wall time that are made within the notice of a preemption."""

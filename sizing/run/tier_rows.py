@@ -27,7 +27,7 @@ from sizing.run.checkpoint import (
 from sizing.run.failure_process import FailureProcess
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
-from sizing.run.levels import Level, overhead_fraction
+from sizing.run.levels import MIN_PROBABILITY, Level, overhead_fraction, rework_seconds
 from sizing.run.tiers import TierLevel
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
@@ -64,8 +64,8 @@ class TierRow(Figures):
         "Null without reliability, and for an object store behind the main storage."
     )
     rework_seconds: float = Field(
-        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain. "
-        "Drains that other failures have ended before add to it."
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval, less where failures "
+        "strike within most intervals, and the drain. Drains that other failures have ended before add to it."
     )
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
@@ -132,6 +132,7 @@ def tier_rows(
     if len(tiers) == 1:
         return []
     restores = process.restores_per_second(len(best)) if process else []
+    goes_back = process.goes_back_per_second(len(best)) if process else []
     recovered = itertools.accumulate(level.used_fraction for level in tiers)
     return [
         _row(
@@ -140,12 +141,13 @@ def tier_rows(
             recovered_fraction=recovered_fraction,
             best_interval_seconds=best_level.interval_seconds if best_level else None,
             restores_per_second=restores_per_second,
+            goes_back_per_second=0.0 if goes_back_per_second is None else goes_back_per_second,
             process=process,
             workload=workload if level.kind in (MAIN, ARCHIVE) else workload.unreduced,
             main_stored_bytes=main_stored_bytes,
         )
-        for level, recovered_fraction, best_level, restores_per_second in itertools.zip_longest(
-            tiers, recovered, best, restores
+        for level, recovered_fraction, best_level, restores_per_second, goes_back_per_second in itertools.zip_longest(
+            tiers, recovered, best, restores, goes_back
         )
     ]
 
@@ -157,6 +159,7 @@ def _row(
     recovered_fraction: Numbers,
     best_interval_seconds: Numbers | None,
     restores_per_second: Numbers | None,
+    goes_back_per_second: Numbers,
     process: FailureProcess | None,
     workload: CheckpointWorkload,
     main_stored_bytes: Numbers,
@@ -192,7 +195,10 @@ def _row(
         overhead_fraction=overhead_fraction(level.stall_seconds, interval_seconds=interval_seconds),
         restore_seconds=level.read_seconds,
         recovery_seconds=level.recovery_seconds if recovers else None,
-        rework_seconds=interval_seconds / 2 + level.drain_seconds,
+        rework_seconds=rework_seconds(
+            interval_seconds, mtbf_seconds=1.0 / np.maximum(goes_back_per_second, MIN_PROBABILITY)
+        )
+        + level.drain_seconds,
         replicas=level.tier.num_copies,
         loss_domain=level.tier.domain,
         recovered_fraction=recovered_fraction if recovers else None,
