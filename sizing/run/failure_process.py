@@ -240,17 +240,26 @@ class FailureProcess:
     def kept_fraction(self) -> Numbers:
         """Share of the wall time in which work is done, and saves are made, that no failure undoes.
 
-        Groups that train on save as often as all of them do; a run that recovers or lacks nodes does not save.
+        Groups that train on save as often as all of them do; a run that recovers or lacks nodes does not save. Where
+        saves take the whole interval, all that are made count.
         """
         shares = self._shares_with_nodes
-        kept: Numbers = np.nan_to_num(np.add(shares.useful_fraction, shares.saving_fraction), nan=1.0)
-        return kept * self._running_fraction
+        kept = np.add(shares.useful_fraction, shares.saving_fraction)
+        return np.where(np.isnan(kept), 1.0 - self._recovering_fraction, kept) * self._running_fraction
 
     @property
     def trained_fraction(self) -> Numbers:
         """Share of the wall time in which work is done and saves are made, also what a failure undoes."""
-        recovering: Numbers = np.nan_to_num(self._shares_with_nodes.recovering_fraction)
-        return (1.0 - recovering) * self._running_fraction
+        return (1.0 - self._recovering_fraction) * self._running_fraction
+
+    def period_seconds(self, interval_seconds: Numbers) -> Numbers:
+        """Time from save to save of a level: its interval, or longer where saves take more than all of the time."""
+        period: Numbers = np.multiply(interval_seconds, np.maximum(1.0, overhead_of_levels_fraction(self.levels)))
+        return period
+
+    @functools.cached_property
+    def _recovering_fraction(self) -> Numbers:
+        return recovering_fraction(self._levels_in_effect, mtbf_seconds=self.mtbf_seconds)
 
     @property
     def _running_fraction(self) -> Numbers:

@@ -120,7 +120,7 @@ def recovery_of(
     strategy = STRATEGIES[reliability.recovery_strategy]
     waits, preemption = strategy.waits and job.pool is not None, reliability.preemption
     figures = {"from_storage_fraction": 1.0} | strategy.figures(job)
-    counted_per_second = process.kept_fraction / process.levels[-1].interval_seconds
+    counted_per_second = process.kept_fraction / process.period_seconds(process.levels[-1].interval_seconds)
     return Recovery.of(
         strategy=reliability.recovery_strategy,
         recovery_seconds=process.recovery_seconds,

@@ -182,7 +182,7 @@ def _row(
         # In front of the main storage also work that is done again is saved.
         is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
-        saves_per_day = saving_fraction * SECONDS_PER_DAY / interval_seconds
+        saves_per_day = saving_fraction * SECONDS_PER_DAY / process.period_seconds(interval_seconds)
     wearing = (SECONDS_PER_DAY / interval_seconds if saves_per_day is None else saves_per_day) * tier.num_copies
     return TierRow.of(
         kind=level.kind,

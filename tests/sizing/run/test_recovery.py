@@ -227,6 +227,25 @@ def test_preemptions_interrupt_saves_and_recoveries_as_failures_do(per_hour: flo
     assert all("the job fails or is preempted every" in each for each in interrupted)
 
 
+@pytest.mark.parametrize("interval", [60, 5])
+def test_saves_take_no_more_than_the_time_in_which_the_run_does_not_recover(interval: float) -> None:
+    """Of a save of 20 s every 5 s one follows the other; failures once in 5 h leave them all of the time but recovery."""
+    storage = {"profile": DP["storage"]["profile"] | {"write_bytes_per_second": "285 GB/s"}}
+    checkpoint = DP["checkpoint"] | {"interval_seconds": interval, "cached_plans": True}
+    found = report({}, checkpoint=checkpoint, storage=storage)
+    assert found.write is not None
+    assert found.recovery is not None
+    assert found.restore.seconds is not None
+    assert 15 < found.write.seconds < 30
+    per_day = found.recovery.saves_per_day
+    running = float(np.exp(-(360 + found.restore.seconds) / (5 * HOURS)))
+    if interval == 60:
+        assert per_day == pytest.approx(running * 86_400 / 60, rel=0.003)  # failures undo a few
+    else:
+        assert found.interval.goodput_at_interval_fraction == 0
+        assert per_day * found.write.seconds == pytest.approx(running * 86_400)
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)
