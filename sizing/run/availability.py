@@ -121,8 +121,8 @@ def wait_for_groups_seconds(
 
     While at least m of N groups are up, failures strike them s = w t + (1 - w) e times as often as 1/M says, and leave
     fewer than m in a share p = w t (1 - e(N - 1, m) / e(N - 1, m - 1)) / s of the cases. W is the mean wait over all of
-    them, and W / p of those that wait, which is taken as exponential. e is of `enough_groups_fraction`, e = e(N, m), and
-    t of `groups_throughput_fraction`.
+    them, and W / p of those that wait, which is taken as exponential. e is of `enough_groups_fraction`, e = e(N, m),
+    and t of `groups_throughput_fraction`.
     Args: N, m, up fraction u; w of all failures strike one group alone; M mean seconds between failures of all groups,
     if none lacked; P seconds of the pause.
     Source: renewal reward theorem on the time in which fewer than m are up; binomial distribution.

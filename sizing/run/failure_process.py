@@ -151,7 +151,7 @@ class FailureProcess:
 
     @property
     def wait_seconds(self) -> Numbers:
-        """Mean time per interruption in which the job waits for nodes: M (1 - A)/A; of groups, until enough are back."""
+        """Mean time per interruption without nodes: M (1 - A)/A; of groups, until enough are back."""
         if self.groups is not None:
             return wait_for_groups_seconds(
                 self.groups.num,

@@ -416,7 +416,7 @@ class _ShrinkingRuns:
         num_others = (self.back_at <= end).sum(axis=0) - (self.back_at[group, runs] <= end)
         needed = self._fail(end, survived=is_within & (num_others > 0))
         self.num_by_level[needed, runs] += 1
-        self._count_reads(end, needed)
+        self.count_reads(end, needed)
         survives = np.arange(len(self.kept))[:, None] >= needed
         self.clock = np.where(survives, self.kept, 0.0).max(axis=0)
         self.work = np.where(survives, self.kept_work, 0.0).max(axis=0)
@@ -427,7 +427,7 @@ class _ShrinkingRuns:
         self.resumes_at = np.maximum(self.resumes_at, end + self.pause_seconds[needed])
         self.wall = end
 
-    def _count_reads(self, now: Floats, needed: Indices) -> None:
+    def count_reads(self, now: Floats, needed: Indices) -> None:
         """Count what was read since the last rollback, which a further one may have prevented."""
         has_read = np.flatnonzero(self.reads_at <= now)
         self.num_reads[self.read_level[has_read], has_read] += 1

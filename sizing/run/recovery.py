@@ -31,8 +31,8 @@ class Recovery(Figures):
         description="Mean seconds from an interruption until training goes on, waits for nodes included."
     )
     wait_seconds: float = Field(
-        description="Seconds of recovery_seconds in which the job waits for nodes, in which nothing strikes; with shrink "
-        "until as many groups as min_groups are back."
+        description="Seconds of recovery_seconds in which the job waits for nodes, in which nothing strikes; with "
+        "shrink until as many groups as min_groups are back."
     )
     available_fraction: float = Field(
         description="Fraction of the nodes' time in which the job has its nodes. The rest counts as recovery."

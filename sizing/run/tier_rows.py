@@ -64,8 +64,8 @@ class TierRow(Figures):
         "Null without reliability, and for an object store behind the main storage."
     )
     rework_seconds: float = Field(
-        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval, less where failures "
-        "strike within most intervals, and the drain. Drains that other failures have ended before add to it."
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval, less where "
+        "failures strike within most intervals, and the drain. Drains that other failures have ended before add to it."
     )
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
@@ -131,8 +131,12 @@ def tier_rows(
     """
     if len(tiers) == 1:
         return []
-    restores = process.restores_per_second(len(best)) if process else []
-    goes_back = process.goes_back_per_second(len(best)) if process else []
+    num_saved = len(best)
+    rates = (
+        zip(process.restores_per_second(num_saved), process.goes_back_per_second(num_saved), strict=True)
+        if process
+        else ()
+    )
     recovered = itertools.accumulate(level.used_fraction for level in tiers)
     return [
         _row(
@@ -140,15 +144,12 @@ def tier_rows(
             beside=[other.tier for other in tiers if isinstance(other.tier, Tier)],
             recovered_fraction=recovered_fraction,
             best_interval_seconds=best_level.interval_seconds if best_level else None,
-            restores_per_second=restores_per_second,
-            goes_back_per_second=0.0 if goes_back_per_second is None else goes_back_per_second,
+            rates=of_level,
             process=process,
             workload=workload if level.kind in (MAIN, ARCHIVE) else workload.unreduced,
             main_stored_bytes=main_stored_bytes,
         )
-        for level, recovered_fraction, best_level, restores_per_second, goes_back_per_second in itertools.zip_longest(
-            tiers, recovered, best, restores, goes_back
-        )
+        for level, recovered_fraction, best_level, of_level in itertools.zip_longest(tiers, recovered, best, rates)
     ]
 
 
@@ -158,12 +159,13 @@ def _row(
     beside: Sequence[Tier],
     recovered_fraction: Numbers,
     best_interval_seconds: Numbers | None,
-    restores_per_second: Numbers | None,
-    goes_back_per_second: Numbers,
+    rates: tuple[Numbers, Numbers] | None,
     process: FailureProcess | None,
     workload: CheckpointWorkload,
     main_stored_bytes: Numbers,
 ) -> TierRow:
+    """Return the row of a tier; `rates` are restores from it, and failures that go back to it or a slower one."""
+    restores_per_second, goes_back_per_second = (None, 0.0) if rates is None else rates
     tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
     written = workload.written_bytes * level.tier.num_copies
