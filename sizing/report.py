@@ -48,6 +48,7 @@ from sizing.run.storage_warnings import (
     needed_warnings,
     node_warnings,
 )
+from sizing.run.write import cached_planning_fraction
 from sizing.scenario import NUM_GPUS, Scenario
 from sizing.sized_layout import SizedLayout, size_layout, with_rate_of_link
 from sizing.state import Training
@@ -356,6 +357,7 @@ def _job_limits(results: _Results, write_interval: tuple[float, float] | None) -
             gpu_memory=layout.memory,
             host_memory=results.host_memory,
             planning_seconds=planning,
+            cached_planning_fraction=cached_planning_fraction(scenario.checkpoint) if given is None else 1.0,
             is_storage_in_nodes=storage is not None and storage.is_in_nodes,
             preemption=reliability.preemption if reliability else None,
             write_high_seconds=write_interval[1] if write_interval else None,

@@ -44,6 +44,20 @@ def wait_for_node_seconds(num_spares: Numbers, *, offered_repairs: Numbers, repa
     return wait
 
 
+def away_seconds(node_lost_fraction: Numbers, *, repair_seconds: Numbers, restart_seconds: Numbers) -> Numbers:
+    """Mean time for which a failure takes a group away: f T + (1 - f) R.
+
+    Args: f of the failures take a node, T mean seconds of its repair, R seconds of a restart in the nodes that stay.
+    Source: definition; the share of the time that a group is up depends on this mean alone, whatever the distribution
+    (alternating renewal process).
+
+    >>> away_seconds(0.25, repair_seconds=21_600.0, restart_seconds=400.0)
+    5700.0
+    """
+    away: Numbers = node_lost_fraction * repair_seconds + (1.0 - node_lost_fraction) * restart_seconds
+    return away
+
+
 def group_up_fraction(*, group_mtbf_seconds: Numbers, repair_seconds: Numbers) -> Numbers:
     """Share of the time for which one group trains: M / (M + T).
 
@@ -92,6 +106,42 @@ def groups_throughput_fraction(num_groups: Numbers, *, min_groups: Numbers, up_f
     )
     share: Numbers = up_fraction * others_up
     return share
+
+
+def wait_for_groups_seconds(
+    num_groups: Numbers,
+    *,
+    min_groups: Numbers,
+    up_fraction: Numbers,
+    within_fraction: Numbers,
+    mtbf_seconds: Numbers,
+    pause_seconds: Numbers,
+) -> Numbers:
+    """Mean wait for groups after a failure of a run that trains, beyond its pause: W e^(-p P / W), W = (1 - e) M / s.
+
+    While at least m of N groups are up, failures strike them s = w t + (1 - w) e times as often as 1/M says, and leave
+    fewer than m in a share p = w t (1 - e(N - 1, m) / e(N - 1, m - 1)) / s of the cases. W is the mean wait over all of
+    them, and W / p of those that wait, which is taken as exponential. e is of `enough_groups_fraction`, e = e(N, m),
+    and t of `groups_throughput_fraction`.
+    Args: N, m, up fraction u; w of all failures strike one group alone; M mean seconds between failures of all groups,
+    if none lacked; P seconds of the pause.
+    Source: renewal reward theorem on the time in which fewer than m are up; binomial distribution.
+
+    >>> eight = {"min_groups": 8, "within_fraction": 1.0, "mtbf_seconds": 36_000.0}
+    >>> round(float(wait_for_groups_seconds(8, **eight, up_fraction=0.9302, pause_seconds=0.0)))
+    28219
+    """
+    others, fewer = np.subtract(num_groups, 1.0), np.subtract(min_groups, 1.0)
+    enough = enough_groups_fraction(num_groups, min_groups=min_groups, up_fraction=up_fraction)
+    others_enough = enough_groups_fraction(others, min_groups=fewer, up_fraction=up_fraction)
+    left_enough = enough_groups_fraction(others, min_groups=min_groups, up_fraction=up_fraction)
+    strikes = within_fraction * up_fraction * others_enough + np.subtract(1.0, within_fraction) * enough
+    wait = np.divide(np.subtract(1.0, enough) * mtbf_seconds, np.maximum(strikes, MIN_PROBABILITY))
+    waiting = within_fraction * up_fraction * (others_enough - left_enough) / np.maximum(strikes, MIN_PROBABILITY)
+    some = np.greater(wait, 0.0)
+    in_pause = np.minimum(waiting * pause_seconds / np.where(some, wait, 1.0), MAX_EXPONENT)
+    beyond: Numbers = np.where(some, wait * np.exp(-in_pause), 0.0)
+    return beyond
 
 
 def back_fraction_of_pause(*, pause_seconds: Numbers, repair_seconds: Numbers) -> Numbers:

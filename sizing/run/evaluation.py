@@ -36,7 +36,15 @@ from sizing.run.tier_rows import TierRow, archive_warnings, tier_rows, tier_warn
 from sizing.run.tiers import TierLevel, drain_assumptions
 from sizing.run.timing import Timing, timing_of
 from sizing.run.workload import CheckpointWorkload
-from sizing.run.write import Write, staging_warnings, stall_assumptions, write_of, write_warnings
+from sizing.run.write import (
+    Write,
+    cached_planning_fraction,
+    remedy_for_notice,
+    staging_warnings,
+    stall_assumptions,
+    write_of,
+    write_warnings,
+)
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import StrictModel
@@ -256,8 +264,12 @@ def run_warnings(
         inputs.reliability, num_gpus=workload.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
     )
     yield from recovery_warnings(run.recovery)
+    yield from notice_warnings(run, inputs)
     yield from interval_warnings(
-        run.interval, run.write, wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0
+        run.interval,
+        run.write,
+        wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0,
+        preemptions_per_day=(run.recovery.preemptions_per_day or 0.0) if run.recovery else 0.0,
     )
     yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
     yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)
@@ -268,6 +280,26 @@ def run_warnings(
     yield from retention_warnings(inputs.retention, inputs.deletion, run.capacity, weights_bytes=workload.weights_bytes)
     yield from required_warnings(
         run.required, run.targets, workload=workload, profile=inputs.profile, checkpoint=inputs.checkpoint
+    )
+
+
+def notice_warnings(run: RunReport, inputs: RunInputs) -> Iterator[str]:
+    """Warn of preemptions that undo work, as no save ends within their notice."""
+    preemption = inputs.reliability.preemption if inputs.reliability else None
+    if preemption is None or run.recovery is None or run.write is None or run.recovery.saved_in_notice_fraction != 0.0:
+        return
+    if not preemption.notice_seconds:
+        yield (
+            "A preemption without notice undoes the work since the newest save. Save more often, or give "
+            "reliability.preemption.notice_seconds where there is a notice"
+        )
+        return
+    is_given = inputs.profile is not None and inputs.profile.write.planning_seconds_per_rank is not None
+    cached = 1.0 if is_given else cached_planning_fraction(inputs.checkpoint)
+    remedy = remedy_for_notice(run.write, notice_seconds=preemption.notice_seconds, cached_fraction=cached)
+    yield (
+        "A save takes longer than the notice of a preemption, which undoes the work since the newest one. It takes "
+        f"{remedy}. To lose less, save more often"
     )
 
 

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sizing.run.availability import group_up_fraction, pause_in_effect_seconds, stopped_fraction_of_rollback
+from sizing.run.availability import (
+    group_up_fraction,
+    pause_in_effect_seconds,
+    stopped_fraction_of_rollback,
+    wait_for_groups_seconds,
+)
 from sizing.run.figures import Figures
-from sizing.run.goodput import expected_recovery_seconds, goodput_of_levels_fraction
-from sizing.run.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.run.goodput import expected_recovery_seconds, goodput_of_levels_fraction, recoveries_per_second
+from sizing.run.levels import MAX_EXPONENT, MIN_PROBABILITY, Level, overhead_of_levels_fraction
 from sizing.storage.transfer import Numbers
 
 
@@ -34,6 +39,7 @@ class NodePool:
 class Groups:
     """Groups that train on without those in repair, if at least `min_groups` of `num` do; each fails by itself.
 
+    One that failed is away for `repair_seconds`, a mean of repairs and of restarts without one.
     `mtbf_seconds` between the failures of all of them together, `within_fraction` of which strike one group alone; the
     others then pause for `pause_seconds`. So many are there for `enough_fraction` of the time.
     """
@@ -45,6 +51,15 @@ class Groups:
     within_fraction: Numbers
     pause_seconds: Numbers
     enough_fraction: Numbers
+
+    @property
+    def up_fraction(self) -> Numbers:
+        """Share of the time for which one group is up."""
+        return group_up_fraction(
+            group_mtbf_seconds=np.multiply(self.num, self.mtbf_seconds)
+            / np.maximum(self.within_fraction, MIN_PROBABILITY),
+            repair_seconds=self.repair_seconds,
+        )
 
     def rollback_in_effect_seconds(
         self, recovery_seconds: Numbers, *, strikes_per_second: Numbers, rollbacks_per_second: Numbers
@@ -59,11 +74,7 @@ class Groups:
         ...     1354.0, strikes_per_second=2.69e-4, rollbacks_per_second=3.38e-5)), 1)
         649.0
         """
-        up = group_up_fraction(
-            group_mtbf_seconds=np.multiply(self.num, self.mtbf_seconds)
-            / np.maximum(self.within_fraction, MIN_PROBABILITY),
-            repair_seconds=self.repair_seconds,
-        )
+        up = self.up_fraction
         last = self.within_fraction * up * np.power(1.0 - up, np.subtract(self.num, 1.0))
         stopped = stopped_fraction_of_rollback(
             recovery_seconds,
@@ -128,14 +139,28 @@ class FailureProcess:
     @property
     def recovery_seconds(self) -> Numbers:
         """Mean time from an interruption until training goes on, with the wait for nodes: sum of q R, and the wait."""
-        recovering = sum((level.used_fraction * level.recovery_seconds for level in self.levels), start=0.0)
-        return recovering + self.wait_seconds
+        return self._recovery_with_nodes_seconds + self.wait_seconds
+
+    @property
+    def _recovery_with_nodes_seconds(self) -> Numbers:
+        """Mean recovery without waits; of a failure that other groups survive, the pause."""
+        lasts = [level.recovery_seconds for level in self.levels]
+        if self.groups is not None:
+            lasts[0] = self.groups.pause_seconds
+        return sum((level.used_fraction * last for level, last in zip(self.levels, lasts, strict=True)), start=0.0)
 
     @property
     def wait_seconds(self) -> Numbers:
-        """Mean time per interruption in which the job waits for nodes: M (1 - A)/A; groups do not wait."""
+        """Mean time per interruption without nodes: M (1 - A)/A; of groups, until enough are back."""
         if self.groups is not None:
-            return 0.0
+            return wait_for_groups_seconds(
+                self.groups.num,
+                min_groups=self.groups.min_groups,
+                up_fraction=self.groups.up_fraction,
+                within_fraction=self.groups.within_fraction,
+                mtbf_seconds=self.groups.mtbf_seconds,
+                pause_seconds=self._recovery_with_nodes_seconds,
+            )
         return self.mtbf_seconds * (1.0 - self.available_fraction) / self.available_fraction
 
     @property
@@ -172,8 +197,10 @@ class FailureProcess:
 
         What stands in front of them reads no save: the memory of peers, or groups that train on. After a preemption the
         last level is read, whether its newest save was made within the notice or before. A restore that a further
-        failure breaks off is begun again, and counts again.
-        Source: thinning of a Poisson process.
+        failure breaks off is begun again, and counts again; where it strikes before the reading, nothing was read.
+        Groups that are struck during a rollback do not begin it anew.
+        Source: `recoveries_per_second` k times e^(-B_k / M), B_k the time before the level is read; renewal reward
+        theorem.
 
         >>> from sizing.run.levels import Level
         >>> main = Level(3600.0, 5.0, 0.0, 700.0, 1.0)
@@ -181,9 +208,26 @@ class FailureProcess:
         >>> [round(rate * 1e6) for rate in FailureProcess(peers, 1e4, 4e4).restores_per_second(1)]
         [25]
         """
-        used = [self.levels[index].used_fraction for index in self._failure_indices[-num_saved:]]
-        used[-1] = sum((self.levels[index].used_fraction for index in self.preempted_levels), start=used[-1])
-        return [fraction * self.interruptions_per_second for fraction in used]
+        if self.groups is None:
+            begun = recoveries_per_second(self.levels, mtbf_seconds=self.mtbf_seconds)
+            per_second, between = [each * self.available_fraction for each in begun], self.mtbf_seconds
+        else:
+            per_second = [level.used_fraction / self.mtbf_seconds for level in self.levels]
+            between = np.nan_to_num(self.rollback_mtbf_seconds, nan=np.inf)
+        reads = [
+            rate * np.exp(-np.minimum(np.divide(level.before_read_seconds, between), MAX_EXPONENT))
+            for rate, level in zip(per_second, self.levels, strict=True)
+        ]
+        of_levels = [reads[index] for index in self._failure_indices[-num_saved:]]
+        of_levels[-1] = sum((reads[index] for index in self.preempted_levels), start=of_levels[-1])
+        return of_levels
+
+    def goes_back_per_second(self, num_saved: int) -> list[Numbers]:
+        """Interruptions per second with nodes that go back to each of the `num_saved` levels, or to a slower one."""
+        return [
+            sum((level.used_fraction for level in self.levels[index:]), start=0.0) / self.mtbf_seconds
+            for index in self._failure_indices[-num_saved:]
+        ]
 
     @property
     def saves_in_notice_per_second(self) -> Numbers:
@@ -196,17 +240,26 @@ class FailureProcess:
     def kept_fraction(self) -> Numbers:
         """Share of the wall time in which work is done, and saves are made, that no failure undoes.
 
-        Groups that train on save as often as all of them do; a run that recovers or lacks nodes does not save.
+        Groups that train on save as often as all of them do; a run that recovers or lacks nodes does not save. Where
+        saves take the whole interval, all that are made count.
         """
         shares = self._shares_with_nodes
-        kept: Numbers = np.nan_to_num(np.add(shares.useful_fraction, shares.saving_fraction), nan=1.0)
-        return kept * self._running_fraction
+        kept = np.add(shares.useful_fraction, shares.saving_fraction)
+        return np.where(np.isnan(kept), 1.0 - self._recovering_fraction, kept) * self._running_fraction
 
     @property
     def trained_fraction(self) -> Numbers:
         """Share of the wall time in which work is done and saves are made, also what a failure undoes."""
-        recovering: Numbers = np.nan_to_num(self._shares_with_nodes.recovering_fraction)
-        return (1.0 - recovering) * self._running_fraction
+        return (1.0 - self._recovering_fraction) * self._running_fraction
+
+    def period_seconds(self, interval_seconds: Numbers) -> Numbers:
+        """Time from save to save of a level: its interval, or longer where saves take more than all of the time."""
+        period: Numbers = np.multiply(interval_seconds, np.maximum(1.0, overhead_of_levels_fraction(self.levels)))
+        return period
+
+    @functools.cached_property
+    def _recovering_fraction(self) -> Numbers:
+        return recovering_fraction(self._levels_in_effect, mtbf_seconds=self.mtbf_seconds)
 
     @property
     def _running_fraction(self) -> Numbers:
@@ -242,7 +295,13 @@ def in_front(levels: Sequence[Level], front: Level) -> list[Level]:
     ]
 
 
-def behind(levels: Sequence[Level], *, recovery_seconds: Numbers, used_fraction: Numbers) -> list[Level]:
+def behind(
+    levels: Sequence[Level],
+    *,
+    recovery_seconds: Numbers,
+    used_fraction: Numbers,
+    before_read_seconds: Numbers = 0.0,
+) -> list[Level]:
     """The levels, and what needs the saves of the last one too, with a recovery of its own.
 
     Source: thinning of a Poisson process.
@@ -261,6 +320,7 @@ def behind(levels: Sequence[Level], *, recovery_seconds: Numbers, used_fraction:
             used_fraction=used_fraction,
             outlived_fraction=0.0,
             waiting_seconds=0.0,
+            before_read_seconds=before_read_seconds,
         ),
     ]
 

@@ -37,7 +37,7 @@ class Spares(InputModel):
     swap_seconds: Seconds | None = Field(
         None,
         description="Seconds from detection until the processes read the state, a spare in the failed node's place. "
-        "Default: relaunch_seconds.",
+        "A failure that takes no node, or a preemption, takes relaunch_seconds. Default: relaunch_seconds.",
     )
 
 
@@ -298,17 +298,18 @@ class Reliability(InputModel):
         rates = (part.failures_per_second(num_nodes=num_nodes, num_gpus=num_gpus) for part in components)
         return series_mtbf_seconds(*rates)
 
-    def recovery_seconds(self, reading_seconds: Numbers) -> Numbers:
-        """Time R from a failure until training goes on, of which `reading_seconds` are the restore.
+    def recovery_seconds(self, reading_seconds: Numbers, *, node_lost_fraction: Numbers = 1.0) -> Numbers:
+        """Mean time R from a failure until training goes on, of which `reading_seconds` are the restore.
 
-        A measured restart is no shorter than the restore that it includes. One of 0 leaves both out.
+        So many of the failures take a node, for which a spare may be swapped in. A measured restart is no shorter than
+        the restore that it includes. One of 0 leaves both out.
 
         >>> measured = Reliability(mtbf_seconds=3600, detection_seconds=60, restart_seconds=300)
         >>> float(measured.recovery_seconds(80.0)), float(measured.recovery_seconds(900.0))
         (360.0, 960.0)
         """
         if self.restart_seconds is None:
-            return seconds_before_reading(self) + reading_seconds
+            return seconds_before_reading(self, node_lost_fraction=node_lost_fraction) + reading_seconds
         restart = np.where(np.greater(self.restart_seconds, 0), np.maximum(self.restart_seconds, reading_seconds), 0.0)
         return self.detection_seconds + restart
 
@@ -332,13 +333,27 @@ class Reliability(InputModel):
         """Seconds of each resume in which the loader skips data that was trained on already, after the restore."""
         return 0.0 if self.data_skip is None else self.data_skip.skipping_seconds
 
-    @property
-    def start_seconds(self) -> Numbers:
-        """Time from detection until the processes read: of a relaunch or a spare's swap; 0 in a measured restart."""
+    def start_seconds(self, *, node_lost_fraction: Numbers = 1.0) -> Numbers:
+        """Mean time from detection until the processes read; 0 in a measured restart.
+
+        It is a spare's swap where a failure takes a node, so many of all, and a relaunch where it does not.
+
+        >>> spares = {"strategy": "spares", "spares": {"num": 1, "swap_seconds": 60}, "repair_seconds": 3600}
+        >>> swapping = Reliability(mtbf_seconds=3600, relaunch_seconds=300, **spares)
+        >>> swapping.start_seconds(node_lost_fraction=0.25)
+        240.0
+        """
         if self.restart_seconds is not None:
             return 0.0
         swap = self.reserve.swap_seconds if self.reserve else None
-        return self.relaunch_seconds if swap is None else swap
+        if swap is None:
+            return self.relaunch_seconds
+        return node_lost_fraction * swap + (1.0 - node_lost_fraction) * self.relaunch_seconds
+
+    def node_lost_fraction(self, *, num_nodes: int, num_gpus: int) -> Numbers:
+        """Share of the failures that take a node: all, but for components that lose a process."""
+        processes = self.smaller_than_fraction("node", num_nodes=num_nodes, num_gpus=num_gpus)
+        return 1.0 if processes is None else 1.0 - processes
 
     def smaller_than_fraction(self, domain: LossDomain, *, num_nodes: int, num_gpus: int) -> Numbers | None:
         """Share of the failures that lose less than `domain`; None where components do not say what they lose."""
@@ -365,10 +380,11 @@ def failure_warnings(
         yield from rate_warnings(reliability.preset, num_gpus=num_gpus)
 
 
-def seconds_before_reading(reliability: Reliability | None) -> Numbers:
+def seconds_before_reading(reliability: Reliability | None, *, node_lost_fraction: Numbers = 1.0) -> Numbers:
     """What a recovery takes beside the reading: detection, relaunch, and skipping data; 0 where not known.
 
-    A measured restart holds the last two, which then count nothing by themselves.
+    Where a failure takes a node, so many of all, a spare's swap stands for the relaunch. A measured restart holds the
+    last two, which then count nothing by themselves.
     Source: definition.
 
     >>> seconds_before_reading(Reliability(mtbf_seconds=3600, detection_seconds=60, relaunch_seconds=120))
@@ -376,7 +392,8 @@ def seconds_before_reading(reliability: Reliability | None) -> Numbers:
     """
     if reliability is None:
         return 0.0
-    return reliability.detection_seconds + reliability.start_seconds + reliability.skipping_seconds
+    start = reliability.start_seconds(node_lost_fraction=node_lost_fraction)
+    return reliability.detection_seconds + start + reliability.skipping_seconds
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:

@@ -223,6 +223,34 @@ def expected_recovery_seconds(levels: Sequence[Level], *, mtbf_seconds: Numbers)
     return recoveries
 
 
+def recoveries_per_second(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Numbers]:
+    """Recoveries from each level that are begun per second, those that a further failure broke off included.
+
+    a_k = q_k (t / M + sum over i < k of a_i x_i) / (1 - x_k Q_k), x_k = 1 - e^(-R_k / M): a failure during a recovery
+    begins it again from the same level, or from a higher one if it needs that. Q_k is the sum of q_i over i <= k; t is
+    the share of the time in which the run trains.
+    Args: `levels` with `recovery_seconds` R_k and `used_fraction` q_k; `mtbf_seconds` M.
+    Source: balance of what is begun and broken off, for exponential failures; t of `expected_recovery_seconds`.
+
+    >>> low, high = Level(60.0, 1.0, 0.0, 300.0, 0.9), Level(3600.0, 9.0, 0.0, 600.0, 0.1)
+    >>> [round(float(rate) * 1e6, 2) for rate in recoveries_per_second([low, high], mtbf_seconds=1000.0)]
+    [843.77, 156.23]
+    """
+    expected = expected_recovery_seconds(levels, mtbf_seconds=mtbf_seconds)
+    lasting = sum((one.used_fraction * each for one, each in zip(levels, expected, strict=True)), start=np.float64(0.0))
+    training = 1.0 / np.add(mtbf_seconds, lasting)
+    broken_off: Numbers = 0.0
+    up_to_here: Numbers = 0.0
+    begun: list[Numbers] = []
+    for level in levels:
+        up_to_here = up_to_here + level.used_fraction
+        struck = -np.expm1(-np.divide(level.recovery_seconds, mtbf_seconds))
+        rest = np.maximum(1.0 - struck * up_to_here, MIN_PROBABILITY)
+        begun.append(level.used_fraction * (training + broken_off) / rest)
+        broken_off = broken_off + begun[-1] * struck
+    return begun
+
+
 @dataclass(frozen=True, slots=True)
 class _FailureRates:
     """Failures per second: of all kinds, of those that need this level or a lower or higher one; and two shares.

@@ -30,7 +30,7 @@ from sizing.run.restore import Restore
 from sizing.run.targets import Targets
 from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
-from sizing.units import percent_text, seconds_text
+from sizing.units import SECONDS_PER_DAY, percent_text, seconds_text
 
 _ROUNDING = 1e-9
 """Relative rounding of an interval that was made of a stall and a drain, and is compared with their sum."""
@@ -240,8 +240,10 @@ def overhead_of(stalled: Numbers | None, interval: Interval, targets: Targets) -
     )
 
 
-def interval_warnings(interval: Interval, write: Write | None, *, wait_seconds: float) -> Iterator[str]:
-    """Where the interval asked for cannot be kept, and where failures come too often.
+def interval_warnings(
+    interval: Interval, write: Write | None, *, wait_seconds: float, preemptions_per_day: float
+) -> Iterator[str]:
+    """Where the interval asked for cannot be kept, and where failures and preemptions come too often.
 
     Of a recovery `wait_seconds` pass without nodes, in which nothing strikes.
     """
@@ -261,16 +263,20 @@ def interval_warnings(interval: Interval, write: Write | None, *, wait_seconds: 
         )
     if mtbf is None:
         return
+    often = f"the job fails every {seconds_text(mtbf)}"
+    if preemptions_per_day:
+        mtbf = 1.0 / (1.0 / mtbf + preemptions_per_day / SECONDS_PER_DAY)
+        often = f"the job fails or is preempted every {seconds_text(mtbf)}"
     if write.seconds >= mtbf:
         yield (
-            f"A checkpoint takes {seconds_text(write.seconds)} and the job fails every {seconds_text(mtbf)}: most "
+            f"A checkpoint takes {seconds_text(write.seconds)} and {often}: most "
             "saves are interrupted before they complete. Raise the write bandwidth"
         )
     recovering = (interval.recovery_seconds or 0.0) - wait_seconds
     if recovering >= mtbf:
         yield (
-            f"Recovery takes {seconds_text(recovering)} and the job fails every "
-            f"{seconds_text(mtbf)}: most recoveries are interrupted. Shorten detection, relaunch or the restore"
+            f"Recovery takes {seconds_text(recovering)} and {often}: "
+            f"most recoveries are interrupted. Shorten detection, relaunch or the restore"
         )
 
 

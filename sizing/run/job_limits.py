@@ -21,6 +21,7 @@ from sizing.run.evaluation import RunReport
 from sizing.run.failures import Preemption
 from sizing.run.host_memory import HostMemory
 from sizing.run.tier_rows import TierRow
+from sizing.run.write import remedy_for_notice
 from sizing.storage.calibration.calibration import NORMAL_QUANTILE
 from sizing.strict_model import StrictModel
 from sizing.training import GpuMemory
@@ -94,6 +95,7 @@ def quantity_text(value: float, unit: Unit) -> str:
 class LimitInputs:
     """What an answer predicts, from which the need of each limit is taken.
 
+    `cached_planning_fraction`: planning with cached plans over that as it is, 1 where they are or their time is given;
     `write_high_seconds`: the 95th percentile of a save's time, where a calibration gives it.
     """
 
@@ -106,6 +108,7 @@ class LimitInputs:
     gpu_memory: GpuMemory
     host_memory: HostMemory
     planning_seconds: float
+    cached_planning_fraction: float
     is_storage_in_nodes: bool
     preemption: Preemption | None = None
     write_high_seconds: float | None = None
@@ -324,14 +327,20 @@ def _signals(inputs: LimitInputs) -> Iterator[JobLimit]:
     seconds, p99 = inputs.write_seconds, inputs.write_p99_seconds
     needs = "a save that begins with it"
     if inputs.preemption is not None and inputs.preemption.notice_seconds:
+        notice, write = inputs.preemption.notice_seconds, inputs.run.write
+        setting = (
+            "a higher write bandwidth of the storage"
+            if write is None
+            else remedy_for_notice(write, notice_seconds=notice, cached_fraction=inputs.cached_planning_fraction)
+        )
         yield _row(
             "preemption-notice",
             "seconds",
             needed=seconds,
             needed_p99=p99,
-            limit=inputs.preemption.notice_seconds,
+            limit=notice,
             needs=needs,
-            setting="a higher write bandwidth of the storage, as nodes take their tiers along; clouds fix the notice",
+            setting=f"{setting}; nodes take their tiers along, and clouds fix the notice",
             source="reliability.preemption.notice_seconds; AWS gives 120 s, Google Cloud 30 s, Azure 30 s or more",
         )
     ahead = 120 if seconds is None else math.ceil(RESERVE * (seconds if p99 is None else p99) / 60) * 60

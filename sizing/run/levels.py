@@ -22,6 +22,8 @@ MAX_EXPONENT = 300.0
 """Max failures expected in one save, drain or segment: hopeless runs keep finite times."""
 _MIN_USED_FRACTION = 1e-12
 """Below, no failure needs the level: what is left is rounding of 1 less the shares of the others."""
+_RARE = 1e-4
+"""Failures in an interval below which the first two terms of the series in them are exact to 1e-11."""
 _NEWTON_STEPS = 4
 """With three the interval is 2e-7 off at worst, with four the error is that of rounding (over ratios of 1e-9 to 50)."""
 _SMALL_RATIO = 0.6
@@ -36,7 +38,8 @@ class Level:
 
     `interval_seconds` from start to start of its saves, a multiple of that of the level before; `stall_seconds` of
     one; `drain_seconds` until it counts; `recovery_seconds` from a failure until training goes on from it, of which
-    `waiting_seconds` until it is read; `used_fraction` of the failures that are recovered from it, as no faster level
+    `waiting_seconds` until it is read, in which a drain may go on; `before_read_seconds` until it is read whatever
+    becomes of drains; `used_fraction` of the failures that are recovered from it, as no faster level
     survives them; `outlived_fraction` of these that leave drains going. A drain that goes on counts if it has ended
     when its level is read, and is given up otherwise. `is_notice` marks the saves that are made within the notice of a
     preemption: whatever strikes next, nothing before them is lost.
@@ -49,6 +52,7 @@ class Level:
     used_fraction: Numbers = 0.0
     outlived_fraction: Numbers = 0.0
     waiting_seconds: Numbers = 0.0
+    before_read_seconds: Numbers = 0.0
     is_notice: bool = False
 
 
@@ -104,6 +108,25 @@ def effective_interval_seconds(interval_seconds: Numbers, *, stall_seconds: Numb
     """
     drained = np.where(np.greater(drain_seconds, 0), np.add(stall_seconds, drain_seconds), 0.0)
     return np.maximum(interval_seconds, drained)
+
+
+def rework_seconds(interval_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:
+    """Mean work since the newest save that a failure undoes: M - T / (e^(T/M) - 1); T/2 where failures are rare.
+
+    Args: `interval_seconds` T from save to save; `mtbf_seconds` M between failures that go back to one.
+    Source: mean of X mod T for an exponential time X to the next failure, with mean M.
+
+    >>> [round(float(rework_seconds(7200.0, mtbf_seconds=m))) for m in (4000.0, 1e12)]
+    [2574, 3600]
+    """
+    per_failure = np.divide(interval_seconds, mtbf_seconds)
+    often = np.clip(per_failure, _RARE, MAX_EXPONENT)
+    rework: Numbers = np.where(
+        np.greater(per_failure, _RARE),
+        mtbf_seconds - interval_seconds / np.expm1(often),
+        np.divide(interval_seconds, 2.0) * (1.0 - per_failure / 6.0),
+    )
+    return rework
 
 
 def level_mtbf_seconds(level: Level, *, mtbf_seconds: Numbers) -> Numbers:

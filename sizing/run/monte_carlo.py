@@ -76,6 +76,8 @@ class SimulatedRuns:
     recovering_seconds: Floats
     num_by_level: Indices
     """Failures of each run by the level that each of them needs."""
+    num_reads: Indices
+    """Reads of each run that are begun of each level."""
     run_goodput_fractions: Floats
     """Goodput of each run up to the end of the time asked for, which the wall time may go beyond."""
 
@@ -87,6 +89,7 @@ class SimulatedRuns:
             self.saving_seconds - before.saving_seconds,
             self.recovering_seconds - before.recovering_seconds,
             self.num_by_level - before.num_by_level,
+            self.num_reads - before.num_reads,
             self.run_goodput_fractions,
         )
 
@@ -98,6 +101,7 @@ class SimulatedRuns:
             np.where(runs, self.saving_seconds, others.saving_seconds),
             np.where(runs, self.recovering_seconds, others.recovering_seconds),
             np.where(runs, self.num_by_level, others.num_by_level),
+            np.where(runs, self.num_reads, others.num_reads),
             self.run_goodput_fractions,
         )
 
@@ -110,6 +114,7 @@ class SimulatedRuns:
             np.concatenate([each.saving_seconds for each in parts]),
             np.concatenate([each.recovering_seconds for each in parts]),
             np.concatenate([each.num_by_level for each in parts], axis=1),
+            np.concatenate([each.num_reads for each in parts], axis=1),
             np.concatenate([each.run_goodput_fractions for each in parts]),
         )
 
@@ -240,7 +245,8 @@ class _Runs:
         self.clock, self.wall, self.recovering = np.zeros((3, num_runs))
         self.begin, self.counted_from, self.counted = np.zeros((3, num_runs))
         self.seconds = 0.0
-        self.num_by_level = np.zeros((len(levels), num_runs), np.int64)
+        self.before_read_seconds = np.array([float(level.before_read_seconds) for level in levels])
+        self.num_by_level, self.num_reads = np.zeros((2, len(levels), num_runs), np.int64)
         self.kept = np.zeros((len(levels), num_runs))
         self.draining = np.zeros((len(levels), num_runs))
         self.drained_at = np.full((len(levels), num_runs), np.inf)
@@ -250,7 +256,13 @@ class _Runs:
         useful = self.schedule.useful_seconds(self.clock)
         goodput = np.maximum(0.0, self.counted) / self.seconds if self.seconds else np.zeros(len(self.wall))
         return SimulatedRuns(
-            self.wall.copy(), useful, self.clock - useful, self.recovering.copy(), self.num_by_level.copy(), goodput
+            self.wall.copy(),
+            useful,
+            self.clock - useful,
+            self.recovering.copy(),
+            self.num_by_level.copy(),
+            self.num_reads.copy(),
+            goodput,
         )
 
     def count_until(self, seconds: float) -> None:
@@ -306,6 +318,8 @@ class _Runs:
             passed = np.minimum(recovery, failure)
             self.wall[going[waiting]] += passed
             self.recovering[going[waiting]] += passed
+            reads = waiting[passed >= self.before_read_seconds[needed[waiting]]]
+            self.num_reads[needed[reads], going[reads]] += 1
             waiting = waiting[failure < recovery]
             needed[waiting] = np.maximum(needed[waiting], self._fail(going[waiting]))
 
@@ -384,7 +398,9 @@ class _ShrinkingRuns:
         self.ends, self.counted_from, self.counted = np.zeros((3, num_runs))
         self.seconds = 0.0
         self.back_at = self._draw_repairs(num_runs)
-        self.num_by_level = np.zeros((len(levels), num_runs), np.int64)
+        self.num_by_level, self.num_reads = np.zeros((2, len(levels), num_runs), np.int64)
+        self.before_read_seconds = np.array([float(level.before_read_seconds) for level in levels])
+        self.reads_at, self.read_level = np.full(num_runs, np.inf), np.zeros(num_runs, np.int64)
         self.kept, self.kept_work, self.draining, self.draining_work = np.zeros((4, len(levels), num_runs))
         self.drained_at = np.full((len(levels), num_runs), np.inf)
 
@@ -393,7 +409,13 @@ class _ShrinkingRuns:
         saving = self.work * self.overhead_fraction
         goodput = np.maximum(0.0, self.counted) / self.seconds if self.seconds else np.zeros(len(self.wall))
         return SimulatedRuns(
-            self.wall.copy(), self.work - saving, saving, self.recovering.copy(), self.num_by_level.copy(), goodput
+            self.wall.copy(),
+            self.work - saving,
+            saving,
+            self.recovering.copy(),
+            self.num_by_level.copy(),
+            self.num_reads.copy(),
+            goodput,
         )
 
     def count_until(self, seconds: float) -> None:
@@ -421,6 +443,7 @@ class _ShrinkingRuns:
         num_others = (self.back_at <= end).sum(axis=0) - (self.back_at[group, runs] <= end)
         needed = self._fail(end, survived=is_within & (num_others > 0))
         self.num_by_level[needed, runs] += 1
+        self.count_reads(end, needed)
         survives = np.arange(len(self.kept))[:, None] >= needed
         self.clock = np.where(survives, self.kept, 0.0).max(axis=0)
         self.work = np.where(survives, self.kept_work, 0.0).max(axis=0)
@@ -432,6 +455,15 @@ class _ShrinkingRuns:
         worked = (self.work - self.counted_from) * (1.0 - self.overhead_fraction)
         self.counted = np.where(end < self.ends, worked, self.counted)
         self.wall = end
+
+    def count_reads(self, now: Floats, needed: Indices) -> None:
+        """Count what was read since the last rollback, which a further one may have prevented."""
+        has_read = np.flatnonzero(self.reads_at <= now)
+        self.num_reads[self.read_level[has_read], has_read] += 1
+        rolls_back = needed > 0
+        next_read = np.where(rolls_back, now + self.before_read_seconds[needed], self.reads_at)
+        self.reads_at = np.where(~rolls_back & (self.reads_at <= now), np.inf, next_read)
+        self.read_level = np.where(rolls_back, needed, self.read_level)
 
     def _strike(self) -> tuple[Floats, Indices, Bools]:
         """When a group that trains is struck, or all are; which group, and whether it alone. One in repair is not."""

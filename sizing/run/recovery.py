@@ -20,7 +20,7 @@ from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, percent_text, second
 _NEVER_LOST = 10_000
 """A save within the notice loses nothing: as if each interval had that many saves that take no time."""
 NOTABLE_FRACTION = 0.01
-"""Share of the failures that find no spare, from which on a reader is told. A choice."""
+"""Share of the failures of nodes that find no spare, from which on a reader is told. A choice."""
 
 
 class Recovery(Figures):
@@ -31,7 +31,8 @@ class Recovery(Figures):
         description="Mean seconds from an interruption until training goes on, waits for nodes included."
     )
     wait_seconds: float = Field(
-        description="Seconds of recovery_seconds in which the job waits for nodes, in which nothing strikes."
+        description="Seconds of recovery_seconds in which the job waits for nodes, in which nothing strikes; with "
+        "shrink until as many groups as min_groups are back."
     )
     available_fraction: float = Field(
         description="Fraction of the nodes' time in which the job has its nodes. The rest counts as recovery."
@@ -48,7 +49,7 @@ class Recovery(Figures):
     )
     wait_for_node_seconds: float | None = Field(
         None,
-        description="Seconds that a failure of a node waits for a repair, as a mean over all of them. "
+        description="Seconds that a failure of a node waits for a repair, as a mean over all such failures. "
         "Null without reliability.repair_seconds, and with shrink.",
     )
     num_copies: int | None = Field(
@@ -81,7 +82,7 @@ class Recovery(Figures):
     )
     restores_per_day: float = Field(
         description="Mean restores from the main storage per day of wall time, after failures and preemptions. "
-        "One that a further failure breaks off counts again."
+        "One that a further failure breaks off counts again, one that a failure prevents before it reads does not."
     )
     saves_per_day: float = Field(
         description="Mean saves to the main storage per day of wall time that no failure undoes, those within the "
@@ -119,7 +120,7 @@ def recovery_of(
     strategy = STRATEGIES[reliability.recovery_strategy]
     waits, preemption = strategy.waits and job.pool is not None, reliability.preemption
     figures = {"from_storage_fraction": 1.0} | strategy.figures(job)
-    counted_per_second = process.kept_fraction / process.levels[-1].interval_seconds
+    counted_per_second = process.kept_fraction / process.period_seconds(process.levels[-1].interval_seconds)
     return Recovery.of(
         strategy=reliability.recovery_strategy,
         recovery_seconds=process.recovery_seconds,
@@ -138,11 +139,27 @@ def recovery_of(
     )
 
 
+def wait_after_failure_seconds(reliability: Reliability | None, *, workload: CheckpointWorkload) -> Numbers:
+    """Mean time for which a failure leaves the job without the nodes to train, over all failures but preemptions.
+
+    Source: definition; `wait_for_node_seconds` times the share of the failures that take a node, and with shrink
+    `wait_for_groups_seconds`.
+
+    >>> wait_after_failure_seconds(None, workload=None)
+    0.0
+    """
+    if reliability is None:
+        return 0.0
+    job = FailedJob.of((), reliability=reliability, workload=workload)
+    return STRATEGIES[reliability.recovery_strategy].wait_seconds(job)
+
+
 def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess:
     """Preemptions beside failures: each is recovered from the save within its notice, or from the newest one.
 
     A save within the notice is on the main storage, where later failures find it too. Nothing strikes while there is no
-    capacity; nobody need detect what was told.
+    capacity; nobody need detect what was told. All nodes are new, so processes are relaunched, and no spare is swapped
+    in.
     """
     preemption = job.reliability.preemption
     if preemption is None:
@@ -150,15 +167,19 @@ def _with_preemptions(process: FailureProcess, job: FailedJob) -> FailureProcess
     per_second, main = preemption.per_second, job.levels[-1]
     rate = 1.0 / process.mtbf_seconds + per_second
     share, saved = per_second / rate, _saved_in_notice(job)
-    started = main.recovery_seconds - job.reliability.detection_seconds
+    starting = job.reliability.start_seconds(node_lost_fraction=job.node_lost_fraction)
+    relaunch_seconds = job.reliability.start_seconds(node_lost_fraction=0.0)
+    started = main.recovery_seconds - job.reliability.detection_seconds - starting + relaunch_seconds
     lost = share * (1.0 - saved)
-    levels = behind(process.levels, recovery_seconds=started, used_fraction=lost)
+    before_read = np.maximum(0.0, main.before_read_seconds + started - main.recovery_seconds)
+    levels = behind(process.levels, recovery_seconds=started, used_fraction=lost, before_read_seconds=before_read)
     front = Level(
         levels[0].interval_seconds / _NEVER_LOST,
         0.0,
         0.0,
         started + _save_seconds(job.levels),
         share * saved,
+        before_read_seconds=before_read + _save_seconds(job.levels),
         is_notice=True,
     )
     rolled_back = np.nan_to_num(np.divide(process.mtbf_seconds, process.rollback_mtbf_seconds)) / process.mtbf_seconds
@@ -195,17 +216,13 @@ def _save_seconds(levels: Sequence[Level]) -> Numbers:
 
 
 def recovery_warnings(recovery: Recovery | None) -> Iterator[str]:
-    """What a reader must know of spares that run out, and of notices that are too short."""
+    """What a reader must know of spares that run out."""
     if recovery is None:
         return
     runs_out = recovery.spares_run_out_fraction
     if recovery.num_spare_nodes and runs_out is not None and runs_out > NOTABLE_FRACTION:
         yield (
-            f"{percent_text(runs_out)} of the failures find no spare: they wait for a repair, "
-            f"{seconds_text(recovery.wait_for_node_seconds or 0.0)} on average over all. Raise reliability.spares.num"
-        )
-    if recovery.saved_in_notice_fraction == 0.0:
-        yield (
-            "A save takes longer than the notice of a preemption, which undoes the work since the newest one. "
-            "Raise the write bandwidth, or save more often"
+            f"{percent_text(runs_out)} of the failures of nodes find no spare: they wait for a repair, "
+            f"{seconds_text(recovery.wait_for_node_seconds or 0.0)} on average over failures of nodes. "
+            "Raise reliability.spares.num"
         )

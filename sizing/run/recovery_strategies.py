@@ -12,6 +12,7 @@ import numpy as np
 from sizing.errors import InvalidInput
 from sizing.run.availability import (
     all_copies_lost_fraction,
+    away_seconds,
     back_fraction_of_pause,
     enough_groups_fraction,
     group_up_fraction,
@@ -19,11 +20,12 @@ from sizing.run.availability import (
     pause_in_effect_seconds,
     spares_run_out_fraction,
     stopped_fraction_of_pause,
+    wait_for_groups_seconds,
     wait_for_node_seconds,
 )
 from sizing.run.failure_process import FailureProcess, Groups, NodePool, in_front
-from sizing.run.failures import LossDomain, Reliability, StrategyName
-from sizing.run.levels import Level
+from sizing.run.failures import LossDomain, Reliability, StrategyName, seconds_before_reading
+from sizing.run.levels import MIN_PROBABILITY, Level
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
 
@@ -56,9 +58,14 @@ class FailedJob:
         return self.smaller_fraction("rack", unless_told=1.0)
 
     @property
+    def node_lost_fraction(self) -> Numbers:
+        """Share of the failures after which a node must be replaced: all but those of a process."""
+        return self.reliability.node_lost_fraction(num_nodes=self.workload.num_nodes, num_gpus=self.workload.num_gpus)
+
+    @property
     def node_losses_per_second(self) -> Numbers:
         """Failures after which a node must be replaced: all but those of a process."""
-        return (1.0 - self.smaller_fraction("node", unless_told=0.0)) / self.mtbf_seconds
+        return self.node_lost_fraction / self.mtbf_seconds
 
     @property
     def num_spares(self) -> Numbers:
@@ -69,6 +76,17 @@ class FailedJob:
     def repair_seconds(self) -> Numbers:
         """Mean time until a failed node is back; 0 where another is there at once."""
         return 0.0 if self.reliability.repair_seconds is None else self.reliability.repair_seconds
+
+    @property
+    def group_away_seconds(self) -> Numbers:
+        """Mean time for which a failure takes a group away: a repair, or where no node is lost its own restart.
+
+        Without `levels` the restart reads nothing.
+        """
+        restart = self.levels[-1].recovery_seconds if self.levels else self.reliability.recovery_seconds(0.0)
+        within_node = np.maximum(self.within_node_fraction, MIN_PROBABILITY)
+        lost = np.maximum(0.0, within_node - self.smaller_fraction("node", unless_told=0.0)) / within_node
+        return away_seconds(lost, repair_seconds=self.repair_seconds, restart_seconds=restart)
 
     @property
     def step_seconds(self) -> Numbers:
@@ -107,7 +125,7 @@ class FailedJob:
         repair = self.reliability.repair_seconds
         if repair is None:
             return None
-        return NodePool(self.num_spares, repair, self.node_losses_per_second * self.mtbf_seconds, self.offered_repairs)
+        return NodePool(self.num_spares, repair, self.node_lost_fraction, self.offered_repairs)
 
     @property
     def available_fraction(self) -> Numbers:
@@ -135,6 +153,10 @@ class RecoveryStrategy(abc.ABC):
     @abc.abstractmethod
     def failure_process(self, job: FailedJob) -> FailureProcess:
         """The failure process of the run with this strategy, without preemptions."""
+
+    def wait_seconds(self, job: FailedJob) -> Numbers:
+        """Mean time for which a failure, over all of them, leaves the job without the nodes to train."""
+        return job.node_lost_fraction * job.wait_seconds
 
     def figures(self, job: FailedJob) -> dict[str, Any]:  # noqa: ARG002 - restart and spares have none
         """Fields of the `recovery` block that this strategy alone fills."""
@@ -235,8 +257,7 @@ class Peers(RecoveryStrategy):
         return job.within_node_fraction * (1.0 - lost)
 
     def _recovery_seconds(self, job: FailedJob) -> Numbers:
-        reliability = job.reliability
-        before = reliability.detection_seconds + reliability.start_seconds + reliability.skipping_seconds
+        before = seconds_before_reading(job.reliability, node_lost_fraction=job.node_lost_fraction)
         return before + _sending_seconds(job)
 
 
@@ -287,13 +308,12 @@ class ShrinkGroups(RecoveryStrategy):
         of_groups, of_more = job.within_node_fraction, 1.0 - job.within_node_fraction
         strikes = (of_groups * up + of_more) / job.mtbf_seconds
         share = kept * up / (of_groups * up + of_more)
-        shrink, detection = job.reliability.shrink, job.reliability.detection_seconds
-        pause = detection + (shrink.regroup_seconds if shrink else 0.0)
+        pause = _pause_seconds(job)
         stopped_fraction = stopped_fraction_of_pause(
             job.workload.num_state_copies,
             min_groups=_min_groups(job),
             up_fraction=up,
-            back_fraction=back_fraction_of_pause(pause_seconds=pause, repair_seconds=job.repair_seconds),
+            back_fraction=back_fraction_of_pause(pause_seconds=pause, repair_seconds=job.group_away_seconds),
         )
         stopped = pause_in_effect_seconds(pause, stopped_fraction=stopped_fraction, strikes_per_second=strikes)
         front = Level(job.step_seconds, 0.0, 0.0, stopped, share)
@@ -305,12 +325,23 @@ class ShrinkGroups(RecoveryStrategy):
             groups=Groups(
                 job.workload.num_state_copies,
                 _min_groups(job),
-                job.repair_seconds,
+                job.group_away_seconds,
                 job.mtbf_seconds,
                 of_groups,
                 pause,
                 enough_groups_fraction(job.workload.num_state_copies, min_groups=_min_groups(job), up_fraction=up),
             ),
+        )
+
+    def wait_seconds(self, job: FailedJob) -> Numbers:
+        """Mean wait of a failure until enough groups are back, beyond the pause."""
+        return wait_for_groups_seconds(
+            job.workload.num_state_copies,
+            min_groups=_min_groups(job),
+            up_fraction=self._up_fraction(job),
+            within_fraction=job.within_node_fraction,
+            mtbf_seconds=job.mtbf_seconds,
+            pause_seconds=_pause_seconds(job),
         )
 
     def figures(self, job: FailedJob) -> dict[str, Any]:
@@ -328,7 +359,7 @@ class ShrinkGroups(RecoveryStrategy):
         losses = job.within_node_fraction / job.mtbf_seconds
         return group_up_fraction(
             group_mtbf_seconds=job.workload.num_state_copies / losses,
-            repair_seconds=job.repair_seconds,
+            repair_seconds=job.group_away_seconds,
         )
 
     def _throughput_fraction(self, job: FailedJob) -> Numbers:
@@ -340,6 +371,11 @@ class ShrinkGroups(RecoveryStrategy):
         """Share of the failures after which another group still has the state: not the last one that trains."""
         others = job.workload.num_state_copies - 1
         return job.within_node_fraction * (1.0 - np.power(1.0 - self._up_fraction(job), others))
+
+
+def _pause_seconds(job: FailedJob) -> Numbers:
+    shrink = job.reliability.shrink
+    return job.reliability.detection_seconds + (shrink.regroup_seconds if shrink else 0.0)
 
 
 def _min_groups(job: FailedJob) -> Numbers:

@@ -13,6 +13,7 @@ from sizing.ranges import plausible_range, range_text
 from sizing.run.evaluation import RunReport, run_assumptions
 from sizing.run.export import Exported
 from sizing.run.failures import Reliability, seconds_before_reading
+from sizing.run.recovery import wait_after_failure_seconds
 from sizing.run.request import (
     COPY_RATE,
     INTERVAL,
@@ -128,8 +129,14 @@ def _remedy(request: RunRequest, target: str) -> str:
     if is_stall and not request.waits_for_room:
         return _copy_remedy(request, target)
     wanted, reliability = request.inputs.targets.recovery_seconds or 0.0, request.inputs.reliability
-    if target == "recovery_seconds" and seconds_before_reading(reliability) >= wanted:
-        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted)}"
+    wait = wait_after_failure_seconds(reliability, workload=request.workload)
+    if target == "recovery_seconds" and wait >= wanted:
+        return (
+            f"no storage meets it: the wait for a node takes {seconds_text(float(wait))} on average over all failures"
+        )
+    if target == "recovery_seconds" and seconds_before_reading(reliability) + wait >= wanted:
+        beside = f", beside {seconds_text(float(wait))} until there are nodes" if wait else ""
+        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted - float(wait))}{beside}"
     solution = joint_solution(request, (target,), first="write")
     if solution is None or not solution.values:
         if is_held_by_adapters(request, target):

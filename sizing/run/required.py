@@ -15,6 +15,7 @@ from sizing.run.export import export_times, mean_stall_seconds, stalling_writes
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.levels import overhead_of_levels_fraction
+from sizing.run.recovery import wait_after_failure_seconds
 from sizing.run.restore import exchange_of
 from sizing.run.targets import TargetCheck, Targets
 from sizing.run.tiers import TierLevel, levels_of_tiers, max_save_stall_seconds
@@ -439,9 +440,13 @@ def _restore_rate(
     if targets.recovery_seconds is None:
         return None
     plan = (workload.longest or workload).restores[checkpoint.restore]
-    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, workload)
+    size = {"num_nodes": workload.num_nodes, "num_gpus": workload.num_gpus}
+    lost = reliability.node_lost_fraction(**size) if reliability else 1.0
+    with_nodes = targets.recovery_seconds - wait_after_failure_seconds(reliability, workload=workload)
+    before = seconds_before_reading(reliability, node_lost_fraction=lost)
+    reading = with_nodes - before - exchange_of(plan, workload)
     if reliability is not None and reliability.restart_seconds is not None:
-        is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)
+        is_in_time = np.less_equal(reliability.recovery_seconds(0.0), with_nodes)
         reading = np.where(is_in_time, reading, 0.0)
     joint = joint_rates(profile, plan.steps, direction="read")
     rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(reading))

@@ -11,6 +11,7 @@ from pydantic import Field
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.read_plan import ReadPlan, RestoreStrategy
+from sizing.run.recovery import wait_after_failure_seconds
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.limits import Limit, Resource, Transfer, transfer
 from sizing.storage.profile import StorageProfile
@@ -55,8 +56,8 @@ class Restore(Figures):
         description="Seconds of exchange between nodes over the compute network. Null without a read rate."
     )
     time_to_first_step_seconds: float | None = Field(
-        description="Seconds from a failure to the first step (RTO): detection, relaunch and restore, or a measured "
-        "restart when that is longer. Null without a read rate."
+        description="Mean seconds from a failure to the first step (RTO): the wait for a node, detection, relaunch and "
+        "restore, or a measured restart when that is longer. Null without a read rate."
     )
     bytes_per_second: float | None = Field(
         description="Rate of reading over all nodes, in bytes per second. Null without a read rate."
@@ -110,9 +111,12 @@ def time_restore(
         return None
     exchanging = exchange_of(plan, workload)
     reading = moved.seconds + exchanging
-    first_step = reading + seconds_before_reading(reliability)
+    first_step = reading
     if reliability is not None:
-        first_step = np.maximum(first_step, reliability.recovery_seconds(reading))
+        lost = reliability.node_lost_fraction(num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)
+        first_step = reading + seconds_before_reading(reliability, node_lost_fraction=lost)
+        first_step = np.maximum(first_step, reliability.recovery_seconds(reading, node_lost_fraction=lost))
+        first_step = first_step + wait_after_failure_seconds(reliability, workload=workload)
     return RestoreTimes(moved, exchanging, first_step)
 
 

@@ -121,8 +121,7 @@ class SimulationReport(StrictModel):
     mtbf_seconds: float = Field(description="Mean seconds between failures of the whole job (MTBF).")
     mean_failures: float = Field(description="Mean number of failures that strike one run.")
     mean_restores: float = Field(
-        description="Mean number of interruptions of one run, preemptions included, after which it reads the main "
-        "storage."
+        description="Mean number of times that one run begins to read the main storage, after failures and preemptions."
     )
     goodput_fraction: float = Field(
         description="Fraction of the time that was useful work (goodput, ETTR), over all runs together."
@@ -180,7 +179,7 @@ def report_runs(run: RunFigures, request: SimulationRequest, runs: SimulatedRuns
         seed=request.seed,
         mtbf_seconds=mtbf,
         mean_failures=float(runs.num_failures.mean()),
-        mean_restores=float(runs.num_by_level[list(process.main_levels)].sum(axis=0).mean()),
+        mean_restores=float(runs.num_reads[list(process.main_levels)].sum(axis=0).mean()),
         goodput_fraction=runs.goodput_fraction,
         standard_error_fraction=error,
         formula_goodput_fraction=formula,

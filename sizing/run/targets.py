@@ -31,8 +31,8 @@ class Targets(InputModel):
     )
     recovery_seconds: PositiveSeconds | None = Field(
         None,
-        description="Max seconds from a failure to the first step (RTO): detection, relaunch, restore. "
-        "Default: no target.",
+        description="Max seconds from a failure to the first step (RTO): wait for a node, detection, relaunch, "
+        "restore. Default: no target.",
     )
     min_goodput_fraction: OrText[Annotated[Fraction, Field(ge=1e-9, lt=1, allow_inf_nan=False)]] | None = Field(
         None,

@@ -27,7 +27,7 @@ from sizing.run.checkpoint import (
 from sizing.run.failure_process import FailureProcess
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
-from sizing.run.levels import Level, overhead_fraction
+from sizing.run.levels import MIN_PROBABILITY, Level, overhead_fraction, rework_seconds
 from sizing.run.tiers import TierLevel
 from sizing.run.workload import CheckpointWorkload
 from sizing.storage.transfer import Numbers
@@ -67,8 +67,8 @@ class TierRow(Figures):
         "Null without reliability, and for an object store behind the main storage."
     )
     rework_seconds: float = Field(
-        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain. "
-        "Drains that other failures have ended before add to it."
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval, less where "
+        "failures strike within most intervals, and the drain. Drains that other failures have ended before add to it."
     )
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
@@ -135,7 +135,12 @@ def tier_rows(
     """
     if len(tiers) == 1:
         return []
-    restores = process.restores_per_second(len(best)) if process else []
+    num_saved = len(best)
+    rates = (
+        zip(process.restores_per_second(num_saved), process.goes_back_per_second(num_saved), strict=True)
+        if process
+        else ()
+    )
     recovered = itertools.accumulate(level.used_fraction for level in tiers)
     return [
         _row(
@@ -143,14 +148,12 @@ def tier_rows(
             beside=[other.tier for other in tiers if isinstance(other.tier, Tier)],
             recovered_fraction=recovered_fraction,
             best_interval_seconds=best_level.interval_seconds if best_level else None,
-            restores_per_second=restores_per_second,
+            rates=of_level,
             process=process,
             workload=workload if level.kind in (MAIN, ARCHIVE) else workload.unreduced,
             main_stored_bytes=main_stored_bytes,
         )
-        for level, recovered_fraction, best_level, restores_per_second in itertools.zip_longest(
-            tiers, recovered, best, restores
-        )
+        for level, recovered_fraction, best_level, of_level in itertools.zip_longest(tiers, recovered, best, rates)
     ]
 
 
@@ -160,11 +163,13 @@ def _row(
     beside: Sequence[Tier],
     recovered_fraction: Numbers,
     best_interval_seconds: Numbers | None,
-    restores_per_second: Numbers | None,
+    rates: tuple[Numbers, Numbers] | None,
     process: FailureProcess | None,
     workload: CheckpointWorkload,
     main_stored_bytes: Numbers,
 ) -> TierRow:
+    """Return the row of a tier; `rates` are restores from it, and failures that go back to it or a slower one."""
+    restores_per_second, goes_back_per_second = (None, 0.0) if rates is None else rates
     tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
     written = workload.written_bytes * level.tier.num_copies
@@ -183,7 +188,7 @@ def _row(
         # In front of the main storage also work that is done again is saved.
         is_in_front = level.kind not in (MAIN, ARCHIVE)
         saving_fraction = process.trained_fraction if is_in_front else process.kept_fraction
-        saves_per_day = saving_fraction * SECONDS_PER_DAY / interval_seconds
+        saves_per_day = saving_fraction * SECONDS_PER_DAY / process.period_seconds(interval_seconds)
     wearing = (SECONDS_PER_DAY / interval_seconds if saves_per_day is None else saves_per_day) * tier.num_copies
     return TierRow.of(
         kind=level.kind,
@@ -196,7 +201,10 @@ def _row(
         overhead_fraction=overhead_fraction(level.stall_seconds, interval_seconds=interval_seconds),
         restore_seconds=level.read_seconds,
         recovery_seconds=level.recovery_seconds if recovers else None,
-        rework_seconds=interval_seconds / 2 + level.drain_seconds,
+        rework_seconds=rework_seconds(
+            interval_seconds, mtbf_seconds=1.0 / np.maximum(goes_back_per_second, MIN_PROBABILITY)
+        )
+        + level.drain_seconds,
         replicas=level.tier.num_copies,
         loss_domain=level.tier.domain,
         recovered_fraction=recovered_fraction if recovers else None,

@@ -271,12 +271,14 @@ def with_recoveries(
     recovering: list[TierLevel] = []
     recovered: Numbers = 0.0
     outlived = outlived_fraction(checkpoint, reliability, workload=workload)
+    lost = reliability.node_lost_fraction(num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)
     drains_go_on = checkpoint.drain_survives is None and not workload.defaults.loses_drains
     for level in up_to_main_storage(tiers):
         fraction = recovered_fraction(level.tier, reliability, index=len(recovering), workload=workload)
         used = np.maximum(0.0, fraction - recovered)
         reading = 0.0 if level.read_seconds is None else level.read_seconds
-        recovery = reliability.recovery_seconds(reading)
+        recovery = reliability.recovery_seconds(reading, node_lost_fraction=lost)
+        before_read = np.maximum(0.0, recovery - reading - reliability.skipping_seconds)
         goes_on = drains_go_on and not level.is_main
         recovering.append(
             replace(
@@ -284,7 +286,8 @@ def with_recoveries(
                 recovery_seconds=recovery,
                 used_fraction=used,
                 outlived_fraction=1.0 if goes_on else share_of_outlived(outlived, begins=recovered, used=used),
-                waiting_seconds=0.0 if goes_on else np.maximum(0.0, recovery - reading - reliability.skipping_seconds),
+                waiting_seconds=0.0 if goes_on else before_read,
+                before_read_seconds=before_read,
             )
         )
         recovered = np.maximum(recovered, fraction)

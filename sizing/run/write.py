@@ -302,6 +302,21 @@ def cached_planning_fraction(checkpoint: Checkpoint) -> float:
     return planned_fraction(cached=True) / planned_fraction(cached=checkpoint.cached_plans)
 
 
+def remedy_for_notice(write: Write, *, notice_seconds: float, cached_fraction: float) -> str:
+    """What would make a save end within the notice of a preemption.
+
+    `cached_fraction`: planning with cached plans over that as it is, 1 where plans are cached or their time is given.
+    """
+    planning = sum(limit.seconds for limit in write.limits if limit.resource == "planning")
+    fixed = sum(limit.seconds for limit in write.limits if limit.slack_fraction is None)
+    cached = fixed - planning * (1.0 - cached_fraction)
+    if fixed < notice_seconds:
+        return "a higher write bandwidth of the storage"
+    if cached < notice_seconds:
+        return f"{CACHED_PLANS}: planning alone takes {seconds_text(planning)}"
+    return f"a notice of more than {seconds_text(cached)}, as no bandwidth makes a save shorter than that"
+
+
 def write_warnings(write: Write | None, *, layout: WritersOnNodes) -> Iterator[str]:
     """What a reader must know together with the time to write."""
     if write is None:

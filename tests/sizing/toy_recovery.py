@@ -25,7 +25,7 @@ class InProcess(RecoveryStrategy):
     def failure_process(self, job: FailedJob) -> FailureProcess:
         """Every failure rolls back to a save; the mean recovery is shorter by the relaunches that are left out."""
         of_processes = job.smaller_fraction("node", unless_told=0.0)
-        spared = of_processes * job.reliability.start_seconds
+        spared = of_processes * job.reliability.start_seconds()
         levels = [replace(level, recovery_seconds=level.recovery_seconds - spared) for level in job.levels]
         return FailureProcess(levels, job.mtbf_seconds, job.mtbf_seconds, job.available_fraction, pool=job.pool)
 

@@ -54,7 +54,9 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
             "read bandwidth for a restore as fast as the write",
         )
     if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
-        meaning = marked(report, "restore.time_to_first_step_seconds", "RTO: detection, relaunch, restore")
+        recovery = report.recovery
+        waits = "wait for nodes, " if recovery and (recovery.wait_for_node_seconds or recovery.mean_groups) else ""
+        meaning = marked(report, "restore.time_to_first_step_seconds", f"RTO: {waits}detection, relaunch, restore")
         yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
 
 
@@ -160,20 +162,22 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
 
 def _marked_share_rows(report: SizingReport) -> Iterator[Row]:
     """The shares, marked where they rest on a guess; goodput where lost time, the rest of it, does."""
-    for row, figure in zip(share_rows(report.shares, report.interval), _MARKED_BY, strict=True):
+    for row, figure in zip(share_rows(report.shares, report.interval, report.recovery), _MARKED_BY, strict=True):
         shown: Shown = (lambda lost_fraction: 1.0 - lost_fraction) if figure == LOST else as_it_is
         yield row._replace(meaning=marked(report, figure, row.meaning, shown=shown))
 
 
-def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:
+def share_rows(shares: Shares, interval: Interval, recovery: Recovery | None) -> Iterator[Row]:
     """Where all of the wall time goes: four shares that add to 100 %."""
     is_bound = interval.leaves_out_restore
-    recovery, mtbf = seconds_text(interval.recovery_seconds or 0.0), seconds_text(interval.mtbf_seconds or 0.0)
+    lasting, mtbf = seconds_text(interval.recovery_seconds or 0.0), seconds_text(interval.mtbf_seconds or 0.0)
+    preempted = recovery.preemptions_per_day if recovery else None
+    beside = "" if preempted is None else f" and {preempted:.3g} preemptions per day"
     meanings = (
         "of the wall time is useful work (ETTR)" + ("; at most, as the restore is left out" if is_bound else ""),
         "stalled by saves that complete",
-        f"work lost to failures (RPO), one failure every {mtbf}",
-        f"{recovery} per failure until training goes on (RTO)",
+        f"work lost to failures (RPO), one failure every {mtbf}{beside}",
+        f"{lasting} per failure{' or preemption' if beside else ''} until training goes on (RTO)",
     )
     for (label, fraction), meaning in zip(shares.by_name.items(), meanings, strict=True):
         yield Row(label, percent_text(fraction), meaning)
@@ -220,9 +224,9 @@ def _node_rows(recovery: Recovery) -> Iterator[Row]:
         nodes, gpus = counted_text(recovery.num_spare_nodes, "node"), counted_text(recovery.num_spare_gpus, "GPU")
         yield Row("spares", nodes, f"{gpus} idle, which count as lost GPU time")
     if runs_out is not None and wait is not None:
-        left = f"{percent_text(runs_out)} of the failures find no spare"
+        left = f"{percent_text(runs_out)} of the failures of nodes find no spare"
         found = left if recovery.num_spare_nodes else "no spares: every failure of a node waits"
-        yield Row("wait for a node", seconds_text(wait), f"mean over such failures; {found}")
+        yield Row("wait for a node", seconds_text(wait), f"mean over all failures of nodes; {found}")
     if recovery.available_fraction < 1:
         yield Row("nodes there", percent_text(recovery.available_fraction), "of the time of all nodes; the rest waits")
 

@@ -336,7 +336,7 @@ def _add_failures(load: JobLoad, process: FailureProcess, levels: Sequence[Level
             notice_seconds=preemption.notice_seconds,
             capacity_wait_seconds=preemption.capacity_wait_seconds,
             copy_seconds=copies,
-            start_seconds=max(0.0, before_reading - reliability.detection_seconds),
+            start_seconds=max(0.0, float(process.levels[process.preempted_levels[-1]].recovery_seconds) - reading),
         )
     )
     per_second = job_preemption.per_second if job_preemption else 0.0

@@ -38,6 +38,7 @@ class SimulationPart(StrictModel):
 
     seconds: bytes = Field(description="Wall, useful, saving and recovering seconds of each run, and its goodput.")
     num_by_level: bytes = Field(description="Failures of each run by the level that each of them needs.")
+    num_reads: bytes = Field(description="Reads of each run that are begun of each level.")
 
     @classmethod
     def of(cls, runs: SimulatedRuns) -> SimulationPart:
@@ -50,15 +51,19 @@ class SimulationPart(StrictModel):
             runs.run_goodput_fractions,
         ]
         return cls(
-            seconds=np.array(seconds, dtype="<f8").tobytes(), num_by_level=runs.num_by_level.astype("<i8").tobytes()
+            seconds=np.array(seconds, dtype="<f8").tobytes(),
+            num_by_level=runs.num_by_level.astype("<i8").tobytes(),
+            num_reads=runs.num_reads.astype("<i8").tobytes(),
         )
 
     @property
     def runs(self) -> SimulatedRuns:
         """The runs of the chunk, as they were simulated."""
         wall, useful, saving, recovering, goodput = np.frombuffer(self.seconds, dtype="<f8").reshape(5, -1)
-        num_by_level = np.frombuffer(self.num_by_level, dtype="<i8").reshape(-1, len(wall))
-        return SimulatedRuns(wall, useful, saving, recovering, num_by_level, goodput)
+        num_by_level, num_reads = (
+            np.frombuffer(counts, dtype="<i8").reshape(-1, len(wall)) for counts in (self.num_by_level, self.num_reads)
+        )
+        return SimulatedRuns(wall, useful, saving, recovering, num_by_level, num_reads, goodput)
 
 
 class SimulationWork:

@@ -116,12 +116,20 @@ def test_what_is_billed_is_what_interruptions_read_and_write(name: str) -> None:
 
 
 def test_spot_capacity_reads_after_every_preemption_as_a_hand_counts() -> None:
-    """3 failures per 60 h and 12 preemptions; of 61 h and a little that this takes, 2 h wait for capacity."""
+    """3 failures per 60 h and 12 preemptions; of 61 h and a little that this takes, 2 h wait for capacity.
+
+    360 s pass after a failure until a read begins, and 300 s and a save after a notice, if nothing strikes meanwhile.
+    """
     document = scenario({"reliability": spot(0.2, **NOTICE)})
     billed = {line.name: line.quantity or 0.0 for line in decided(document).ledger}
-    read = answer(document | {"storage": STORAGE}).restore.read_bytes
-    with_nodes = 2400 / (1 + 0.2 / 6)
-    assert billed["read"] * 1e12 / read == pytest.approx(with_nodes * (1 / 20 + 0.2), rel=1e-9)
+    found = answer(document | {"storage": STORAGE})
+    assert found.write is not None
+    with_nodes, per_hour = 2400 / (1 + 0.2 / 6), 1 / 20 + 0.2
+    after_failures, after_notices = (
+        np.exp(-per_hour * seconds / 3600) for seconds in (360, 300 + found.write.stall_seconds)
+    )
+    reads = with_nodes * (after_failures / 20 + 0.2 * after_notices)
+    assert billed["read"] * 1e12 / found.restore.read_bytes == pytest.approx(reads, rel=0.001)
 
 
 def test_peers_and_groups_read_nothing_where_no_failure_needs_a_save() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sizing.report import answer
 from sizing.run.goodput import goodput_fraction, multilevel_goodput_fraction
 from sizing.run.interval import with_best_intervals
 from sizing.run.levels import Level, first_order_level_intervals
@@ -149,3 +150,24 @@ def test_a_run_with_notices_gains_nothing_from_an_interval_without_end() -> None
     ]
     assert 0.5 < shares[1] < shares[0] < 0.7
     assert shares[1:] == pytest.approx([shares[1]] * 4)
+
+
+@pytest.mark.parametrize("failures_per_hour", [0.1, 0.9, 4.0])
+def test_a_tier_loses_what_random_failures_within_its_intervals_undo(failures_per_hour: float) -> None:
+    """Half an interval of 2 h where failures are rare, and 2,574 s where they strike every 4,000 s."""
+    mean = 3600 / failures_per_hour
+    tier = {"kind": "local-nvme", "interval_seconds": "20min", "recovered_fraction": 0.5}
+    tier["storage"] = {"profile": {"node_write_bytes_per_second": "5 GB/s", "node_read_bytes_per_second": "5 GB/s"}}
+    document = {
+        "model": {"preset": "llama-3.1-8b"},
+        "cluster": {"num_gpus": 64, "node": "dgx-h100"},
+        "parallelism": {"tensor": 8, "data": 8},
+        "checkpoint": {"interval_seconds": "2h", "format": "torch-dist", "mode": "sync", "tiers": [tier]},
+        "reliability": {"mtbf_seconds": mean / 2},
+        "storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "20 GB/s"}},
+    }
+    rows = answer(document).tiers
+    moments = np.random.default_rng(1)
+    for row, between, interval in zip(rows, (mean / 2, mean), (1200, 7200), strict=True):
+        lost = moments.exponential(between, 1_000_000) % interval
+        assert row.rework_seconds == pytest.approx(lost.mean(), rel=0.004)

@@ -95,6 +95,157 @@ def test_spares_wait_as_erlang_says() -> None:
     assert (recovery.num_spare_nodes, recovery.num_spare_gpus) == (2, 16)
 
 
+@pytest.mark.parametrize("strategy", [SPARES, PEERS | REPAIR | {"spares": {"num": 2, "swap_seconds": 60}}])
+@pytest.mark.parametrize("of_nodes", [0, 1, 3])
+def test_a_failure_that_takes_no_node_relaunches_and_swaps_no_spare_in(strategy: dict[str, Any], of_nodes: int) -> None:
+    """Of 4 failures `of_nodes` take a node: 60 s of a swap for these, 300 s of a relaunch for the others."""
+    kinds = ["node"] * of_nodes + ["process"] * (4 - of_nodes)
+    parts = [
+        {"name": f"{kind} {index}", "mtbf_seconds": "40h", "loss_domain": kind} for index, kind in enumerate(kinds)
+    ]
+    found = answer(
+        DP | {"reliability": {"components": parts, "detection_seconds": 60, "relaunch_seconds": 300} | strategy}
+    )
+    assert found.restore.seconds is not None
+    assert found.recovery is not None
+    before = 60 + (of_nodes * 60 + (4 - of_nodes) * 300) / 4
+    assert found.restore.time_to_first_step_seconds == pytest.approx(before + found.restore.seconds)
+    waits = found.recovery.recovery_seconds - found.recovery.wait_seconds
+    reading = found.restore.seconds if strategy is SPARES else found.recovery.peer_seconds or 0
+    assert waits == pytest.approx(before + reading, rel=0.001)  # a few failures of peers need the storage
+
+
+def test_a_preemption_relaunches_where_failures_swap_a_spare_in() -> None:
+    """Once in 10 h each; nothing else differs, as there is always capacity and always a spare."""
+    spot = {"per_hour": 0.1, "capacity_wait_seconds": 0, "notice_seconds": 0}
+    often = {"mtbf_seconds": 10 * HOURS, "preemption": spot, "strategy": "spares", "repair_seconds": 1}
+    found = report(often | {"spares": {"num": 2, "swap_seconds": 60}})
+    assert found.restore.seconds is not None
+    assert found.interval.recovery_seconds == pytest.approx((60 + 60 + 300) / 2 + found.restore.seconds)
+
+
+def test_the_warning_of_spares_speaks_of_failures_of_nodes() -> None:
+    """One failure in 10 takes a node. B(1, a) = a / (1 + a) with a = 1 repair under way is 50 % of these, not of all."""
+    parts = [
+        {"name": "process", "count": 9, "mtbf_seconds": "100h", "loss_domain": "process"},
+        {"name": "node", "mtbf_seconds": "100h"},
+    ]
+    reliability = {"components": parts, "strategy": "spares", "spares": {"num": 1}, "repair_seconds": "100h"}
+    found = report(reliability)
+    assert found.recovery is not None
+    assert found.recovery.wait_seconds == pytest.approx(0.1 * 0.5 * 100 * HOURS / 2)
+    assert found.recovery.wait_for_node_seconds == pytest.approx(0.5 * 100 * HOURS / 2)
+    (warning,) = [warning for warning in found.warnings if "find no spare" in warning]
+    assert warning.startswith("50.0 % of the failures of nodes find no spare")
+    assert "25.00 h on average over failures of nodes" in warning
+
+
+@pytest.mark.parametrize("reliability", [REPAIR, SPARES, PEERS | REPAIR | {"spares": {"num": 1}}, {}])
+def test_the_target_of_recovery_counts_the_wait_for_nodes(reliability: dict[str, Any]) -> None:
+    """One answer has one RTO. The read rate that a target requires is what the wait leaves of it."""
+    found = report(reliability)
+    assert found.recovery is not None
+    assert found.restore.seconds is not None
+    wait = found.recovery.wait_for_node_seconds or 0.0
+    swap = 60 if reliability is SPARES else 300
+    assert found.restore.time_to_first_step_seconds == pytest.approx(wait + 60 + swap + found.restore.seconds)
+    if reliability not in (SPARES, REPAIR, {}):
+        return
+    assert found.interval.recovery_seconds == pytest.approx(found.restore.time_to_first_step_seconds)
+    wanted = wait + 60 + swap + 30
+    rate = report(reliability, targets={"recovery_seconds": wanted}).required.restore_bytes_per_second
+    assert rate is not None
+    storage = {"profile": DP["storage"]["profile"] | {"read_bytes_per_second": rate}}
+    at_rate = report(reliability, targets={"recovery_seconds": wanted}, storage=storage)
+    assert at_rate.restore.time_to_first_step_seconds == pytest.approx(wanted)
+
+
+def test_no_storage_meets_a_recovery_shorter_than_the_wait_for_a_node() -> None:
+    found = report(REPAIR, targets={"recovery_seconds": "1h"})
+    (check,) = [check for check in found.targets if check.target == "recovery_seconds"]
+    assert check.met is False
+    assert "the wait for a node takes 6.00 h on average" in (check.remedy or "")
+
+
+def test_restores_are_reads_that_begin_not_failures_before_them() -> None:
+    """A failure in 1,800 s, of which 500 s pass until the read: e^(-500 / 1800) of the recoveries get there."""
+    reliability = {"mtbf_seconds": 1800, "detection_seconds": 100, "relaunch_seconds": 400}
+    found = report(reliability).recovery
+    assert found is not None
+    dice, seconds, num_reads = random.Random(1), 0.0, 0  # noqa: S311 - chance
+    while seconds < 2e8:
+        seconds += (passed := dice.expovariate(1 / 1800))
+        num_reads += passed >= 500  # each failure but the first strikes after another one, in a recovery or after it
+    assert found.restores_per_day == pytest.approx(86_400 * num_reads / seconds, rel=0.01)
+    runs = simulated(reliability, SimulationRequest(num_runs=100, run_seconds=30 * 86_400))
+    assert found.restores_per_day == pytest.approx(runs.mean_restores * 86_400 / runs.mean_run_seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["shrink", "preemptions with a save in the notice", "preemptions without"])
+def test_simulated_reads_of_the_main_storage_are_as_many_as_the_formula_says(name: str) -> None:
+    case = {"mtbf_seconds": HOURS} | CASES[name] | {"relaunch_seconds": 1200}
+    found = report(case).recovery
+    assert found is not None
+    runs = simulated(
+        case, SimulationRequest(num_runs=200, run_seconds=300 * 86_400 if name == "shrink" else 30 * 86_400)
+    )
+    error = 4 / np.sqrt(runs.mean_restores * runs.num_runs)
+    assert found.restores_per_day == pytest.approx(
+        runs.mean_restores * 86_400 / runs.mean_run_seconds, rel=error + 0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("notice", "planning", "named"),
+    [
+        (0, {}, "without notice undoes the work since the newest save. Save more often"),
+        (10, {}, "It takes a higher write bandwidth"),
+        (3, {}, "It takes checkpoint.cached_plans true"),
+        (3, {"planning_seconds_per_rank": 0.007}, "It takes a notice of more than 7.17 s"),
+    ],
+)
+def test_a_notice_that_is_too_short_has_a_remedy_that_cures(
+    notice: float, planning: dict[str, Any], named: str
+) -> None:
+    """1,024 ranks plan for about 7 s, which no bandwidth shortens and cached plans do, if nobody has measured them."""
+    storage = {"profile": DP["storage"]["profile"] | planning}
+    found = report({"preemption": SPOT | {"notice_seconds": notice}}, storage=storage)
+    (warning,) = [warning for warning in found.warnings if "preemption" in warning]
+    assert named in warning
+
+
+@pytest.mark.parametrize(("per_hour", "warned"), [(1, []), (12, ["recoveries"]), (360, ["recoveries", "saves"])])
+def test_preemptions_interrupt_saves_and_recoveries_as_failures_do(per_hour: float, warned: list[str]) -> None:
+    """A failure in 10 days; a save of 57 s or more, a recovery of 300 s or more; a preemption in 3,600, 300 or 10 s."""
+    spot = {"per_hour": per_hour, "capacity_wait_seconds": 60, "notice_seconds": 0}
+    found = report({"mtbf_seconds": "10d", "preemption": spot})
+    interrupted = [warning for warning in found.warnings if "are interrupted" in warning]
+    assert (
+        sorted(what for what in ("saves", "recoveries") if any(f"most {what}" in each for each in interrupted))
+        == warned
+    )
+    assert all("the job fails or is preempted every" in each for each in interrupted)
+
+
+@pytest.mark.parametrize("interval", [60, 5])
+def test_saves_take_no_more_than_the_time_in_which_the_run_does_not_recover(interval: float) -> None:
+    """Of a save of 20 s every 5 s one follows the other; failures once in 5 h leave them all of the time but recovery."""
+    storage = {"profile": DP["storage"]["profile"] | {"write_bytes_per_second": "285 GB/s"}}
+    checkpoint = DP["checkpoint"] | {"interval_seconds": interval, "cached_plans": True}
+    found = report({}, checkpoint=checkpoint, storage=storage)
+    assert found.write is not None
+    assert found.recovery is not None
+    assert found.restore.seconds is not None
+    assert 15 < found.write.seconds < 30
+    per_day = found.recovery.saves_per_day
+    running = float(np.exp(-(360 + found.restore.seconds) / (5 * HOURS)))
+    if interval == 60:
+        assert per_day == pytest.approx(running * 86_400 / 60, rel=0.003)  # failures undo a few
+    else:
+        assert found.interval.goodput_at_interval_fraction == 0
+        assert per_day * found.write.seconds == pytest.approx(running * 86_400)
+
+
 def test_spares_are_lost_gpu_time() -> None:
     costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
     found = report(SPARES, costs=costs)

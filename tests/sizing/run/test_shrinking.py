@@ -212,3 +212,69 @@ def test_a_run_whose_saves_take_longer_than_their_interval_does_no_work_and_lose
     found = simulated(document, num_runs=100)
     assert found.goodput_fraction == found.formula_goodput_fraction == 0
     assert 0.9 < (found.shares.saving_fraction or 0) < 1
+
+
+def share_up(moments: random.Random, *, mtbf: float, away: list[float]) -> float:
+    """Share of 2e10 s for which one group is up that fails and comes back: after a restart of fixed time, or a repair."""
+    restart, repair, of_nodes = away
+    up = down = 0.0
+    while up + down < 2e10:
+        up += moments.expovariate(1 / mtbf)
+        down += moments.expovariate(1 / repair) if moments.random() < of_nodes else restart
+    return up / (up + down)
+
+
+@pytest.mark.parametrize("of_nodes", [0.0, 0.5, 1.0])
+def test_a_group_whose_process_fails_is_away_for_its_restart_and_no_repair(of_nodes: float) -> None:
+    """Eight groups, a failure in 10 h, repairs of 6 h: each group fails once in 80 h."""
+    parts = [
+        {"name": kind, "mtbf_seconds": 10 * HOUR / share, "loss_domain": kind}
+        for kind, share in (("process", 1 - of_nodes), ("node", of_nodes))
+        if share
+    ]
+    document = scenario(8, {"components": parts, "repair_seconds": 6 * HOUR, "step_seconds": 6})
+    read = scenario_from(document)
+    figures = evaluate(size_layout(read).workload, read.run_inputs)
+    assert figures.process is not None
+    assert figures.report.recovery is not None
+    restart = float(figures.process.levels[-1].recovery_seconds)
+    walked = share_up(random.Random(1), mtbf=80 * HOUR, away=[restart, 6 * HOUR, of_nodes])  # noqa: S311 - chance
+    assert (figures.report.recovery.mean_groups or 0) / 8 == pytest.approx(walked, abs=0.0015)
+    found = simulated(document)
+    assert found.formula_goodput_fraction == pytest.approx(found.goodput_fraction, abs=0.002)
+
+
+def stops(
+    moments: random.Random, *, num: int, min_groups: int, mtbf: float, repair: float, pause: float
+) -> list[float]:
+    """How long each failure stops a run of 1e9 s that it finds training: until enough are up, and the pause is over."""
+    now, resumes, up, seconds = 0.0, 0.0, num, list[float]()
+    begins = 0.0
+    while now < 1e9:
+        fails, comes_back = up / mtbf / num, (num - up) / repair
+        now += moments.expovariate(fails + comes_back)
+        is_failure = moments.random() < fails / (fails + comes_back)
+        if is_failure and up >= min_groups and now >= resumes:
+            begins, resumes = now, now + pause
+            if up > min_groups:
+                seconds.append(pause)
+        up += -1 if is_failure else 1
+        if not is_failure and up == min_groups:
+            resumes = max(resumes, now)
+            seconds.append(resumes - begins)
+    return seconds
+
+
+@pytest.mark.parametrize("min_groups", [1, 7, 8])
+def test_the_recovery_of_groups_lasts_until_training_goes_on(min_groups: int) -> None:
+    """Failures of one of eight groups in 10 h, repairs of 6 h, a pause of 80 s: 7.8 h where all eight must train."""
+    document = scenario(
+        8, {"mtbf_seconds": 10 * HOUR, "repair_seconds": 6 * HOUR, "min_groups": min_groups, "step_seconds": 6}
+    )
+    read = scenario_from(document)
+    recovery = evaluate(size_layout(read).workload, read.run_inputs).report.recovery
+    walked = stops(random.Random(1), num=8, min_groups=min_groups, mtbf=10 * HOUR, repair=6 * HOUR, pause=80)  # noqa: S311 - chance
+    assert recovery is not None
+    assert recovery.recovery_seconds == pytest.approx(sum(walked) / len(walked), rel=0.03)
+    if min_groups == 1:
+        assert recovery.recovery_seconds == pytest.approx(80, abs=0.1)
