@@ -431,6 +431,7 @@ def _report_outcome(answered: WorkloadAnswer | None, changes: Sequence[Change], 
         targets=report.targets,
         goodput_fraction=report.interval.goodput_at_interval_fraction,
         lost_gpu_hours=answered.bill.lost_hours,
+        kept_weights_bytes=report.capacity.kept_weights_bytes,
         cannot_run=report.training.cannot_run,
         warnings=report.warnings,
     )

@@ -65,11 +65,13 @@ class SettingCosts(NamedTuple):
     """Costs by which settings of a workload are judged: money, infinite where a part is unknown, and lost GPU-hours.
 
     Where lost GPU time has no price, a run that never saves would cost least: then lost GPU-hours come first.
+    `is_too_large` where more is kept than the offer holds.
     """
 
     money: Numbers
     lost_gpu_hours: Numbers | None
     is_time_priced: bool
+    is_too_large: Numbers
 
 
 CostsOf = Callable[[CheckpointWorkload, RunReport], SettingCosts]
@@ -81,7 +83,13 @@ def make_cost_function(request: DecisionRequest, workload: Workload, offer: Offe
 
     def costs(checkpoint_workload: CheckpointWorkload, figures: RunReport) -> SettingCosts:
         bill = bill_workload(request, workload, offer, checkpoint_workload, figures)
-        return SettingCosts(bill.cost(request, offer), bill.lost_gpu_hours, request.per_lost_gpu_hour is not None)
+        room = np.inf if offer.capacity_bytes is None else offer.capacity_bytes
+        return SettingCosts(
+            bill.cost(request, offer),
+            bill.lost_gpu_hours,
+            request.per_lost_gpu_hour is not None,
+            np.greater(figures.capacity.usable_bytes, room),
+        )
 
     return costs
 
