@@ -178,6 +178,18 @@ def _list_warnings(request: DecisionRequest) -> Iterator[str]:
     unpriced = [offer.name for offer in request.offers if not offer.prices and offer.name not in with_wrong_prices]
     if unpriced:
         yield f"Offers without prices: {', '.join(unpriced)}. What they cost is not known; give prices"
+    rented = [
+        offer.name
+        for offer in request.offers
+        if offer.capacity_bytes is None
+        and any(price.per == "terabyte" and price.every != "once" and price.tier is None for price in offer.prices)
+    ]
+    if rented and any(each.scenario.retention.keep_weights_every is not None for each in request.workloads):
+        yield (
+            f"Rented by the terabyte: {', '.join(rented)}. Each month or year is counted with the capacity at the end "
+            "of the horizon; weights that are kept for good grow until then, so a bill for what is held from month to "
+            "month is less"
+        )
     tiers = [tier for offer in request.offers for tier in offer.tiers or ()]
     tiers += [tier for workload in request.workloads for tier in workload.scenario.checkpoint.tiers]
     for kind in sorted({tier.kind for tier in tiers if tier.cost_per_terabyte is not None}):

@@ -242,6 +242,20 @@ def test_a_growth_of_nothing_keeps_as_many_weights_as_none(of: str, more: dict[s
     assert totals(years) == totals_of(asked | {"growth": None})
 
 
+def test_a_rent_of_capacity_that_grows_is_said_to_be_counted_at_its_end() -> None:
+    asked = kept_decision(horizon_seconds="1y")
+    asked["offers"] = [
+        offer | {"prices": [{"amount": 20, "per": "terabyte", "every": "month"}]} for offer in asked["offers"]
+    ]
+    report = DECIDE.answer(asked)
+    totals = {each.name: each.total for each in report.offers}
+    assert totals["rented"] == pytest.approx(12 * 20 * (KEPT_A_YEAR + 2 * SAVE_BYTES) / 1e12, rel=1e-4)
+    said = "Rented by the terabyte: rented. Each month or year is counted with the capacity at the end of the horizon"
+    assert sum(warning.startswith(said) for warning in report.warnings) == 1
+    del asked["workloads"][0]["scenario"]["retention"]["keep_weights_every"]
+    assert not any("Rented" in warning for warning in DECIDE.answer(asked).warnings)
+
+
 def test_intervals_of_early_years_leave_room_for_the_weights_of_later_ones() -> None:
     asked = kept_decision(growth={"per_year": 1.1}, chooses_interval=True, per_lost_gpu_hour=2.5)
     asked["workloads"][0]["scenario"]["reliability"] = {"mtbf_seconds": "5h"}
