@@ -11,7 +11,7 @@ from sizing.field_paths import value_at
 from sizing.guesses.figures import headline_words
 from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline, InputSwing, Swing
 from sizing.present.figure_names import figure_name, figure_words
-from sizing.present.rows import Grid, Row
+from sizing.present.rows import UNKNOWN, Grid, Row
 from sizing.report import SizingReport
 from sizing.storage.calibration import MAX_USEFUL_RATIO
 from sizing.units import figure_text, percent_text
@@ -101,9 +101,11 @@ def roughly(report: SizingReport, row: Row, *figures: str, shown: Shown = as_it_
     """Mark the figure of a row of the first screen, and add its range, where a guess or a calibration moves it widely.
 
     `figures` are the paths in the report of what the row shows, of the first of them as `shown` says. What the mark
-    means is said once, by `mark_meaning`.
+    means is said once, by `mark_meaning`. A figure that is not known has neither.
     """
-    if not any(_wide_guesses(report, figure) or moves_in_interval(report, figure) for figure in figures):
+    if row.figure == UNKNOWN or not any(
+        _wide_guesses(report, figure) or moves_in_interval(report, figure) for figure in figures
+    ):
         return row
     meaning = _put_range_before(report, figures[0], row.meaning, shown)
     return row._replace(figure=f"{MARK}{row.figure}", meaning=meaning)

@@ -44,12 +44,11 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         needed_for = f"for max recovery (RTO) {seconds_text(recovery)}"
         meaning = marked(report, "required.restore_bytes_per_second", needed_for)
         yield Row("min read bandwidth", min_rate_text(required.restore_bytes_per_second), meaning)
-    shown = capacity_of_size(report, capacity.capacity_bytes)
+    shown = capacity_of_size(report, capacity.usable_bytes)
     held = marked(report, "checkpoint.written_bytes", _capacity_text(capacity), shown=shown)
-    yield Row("min capacity", bytes_text(capacity.capacity_bytes), held)
-    if capacity.raw_bytes != capacity.capacity_bytes:
-        usable = f"raw, for {bytes_text(capacity.usable_bytes)} usable"
-        yield Row("drives", bytes_text(capacity.raw_bytes), usable)
+    yield Row("min capacity", bytes_text(capacity.usable_bytes), held)
+    if capacity.raw_bytes > capacity.usable_bytes:
+        yield Row("drives", bytes_text(capacity.raw_bytes), "raw, with redundancy")
     if report.cost is not None:
         total = report.cost.total
         yield Row(
@@ -136,4 +135,6 @@ def _capacity_text(capacity: Capacity) -> str:
     if capacity.growth_bytes_per_day:
         growth = decimal_bytes_text(capacity.growth_bytes_per_day)
         text += f"; {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day"
+    if capacity.usable_bytes > capacity.capacity_bytes:
+        text += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
     return text

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sizing.cluster.cluster import num_storage_nics
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
@@ -32,6 +34,7 @@ from sizing.questions.decide.report import (
 )
 from sizing.questions.decide.request import (
     BACKGROUND_RATES,
+    RUN_SECONDS,
     DecisionRequest,
     Workload,
 )
@@ -61,7 +64,6 @@ from sizing.sized_layout import size_layout
 from sizing.storage.storage import resolve_storage
 from sizing.units import decimal_bytes_text, figure_text, rate_text
 
-RUN_SECONDS = "retention.run_seconds"
 _MAX_RESTS_ON = 3
 """Assumed inputs that are named: those that move the answer most."""
 
@@ -176,6 +178,18 @@ def _list_warnings(request: DecisionRequest) -> Iterator[str]:
     unpriced = [offer.name for offer in request.offers if not offer.prices and offer.name not in with_wrong_prices]
     if unpriced:
         yield f"Offers without prices: {', '.join(unpriced)}. What they cost is not known; give prices"
+    rented = [
+        offer.name
+        for offer in request.offers
+        if offer.capacity_bytes is None
+        and any(price.per == "terabyte" and price.every != "once" and price.tier is None for price in offer.prices)
+    ]
+    if rented and any(each.scenario.retention.keep_weights_every is not None for each in request.workloads):
+        yield (
+            f"Rented by the terabyte: {', '.join(rented)}. Each month or year is counted with the capacity at the end "
+            "of the horizon; weights that are kept for good grow until then, so a bill for what is held from month to "
+            "month is less"
+        )
     tiers = [tier for offer in request.offers for tier in offer.tiers or ()]
     tiers += [tier for workload in request.workloads for tier in workload.scenario.checkpoint.tiers]
     for kind in sorted({tier.kind for tier in tiers if tier.cost_per_terabyte is not None}):
@@ -225,7 +239,9 @@ class _Pair:
 
 
 def _decide_offer(request: DecisionRequest, offer: Offer) -> tuple[OfferDecision, OfferAnswer]:
-    pairs = [_decide_workload(request, offer, workload) for workload in request.workloads]
+    pairs: list[_Pair] = []
+    for workload in request.workloads:
+        pairs.append(_decide_workload(request, offer, workload, pairs))
     proposed = _require_all([each.proposed for each in pairs])
     as_asked = _require_all([each.as_asked for each in pairs])
     missing = [sentence for each in pairs for sentence in _list_missing(offer, each)]
@@ -283,10 +299,11 @@ def _list_missing(offer: Offer, pair: _Pair) -> Iterator[str]:
             path = f"targets.{check.target}"
             found, wanted = figure_text(path, check.found), figure_text(path, check.wanted)
             yield f"{name}: {check.target} is {found}, asked {wanted}{f': {check.remedy}' if check.remedy else ''}"
-    needed = best.report.capacity.usable_bytes
+    needed, left = (float(np.asarray(number)) for number in (best.bill.held_bytes, best.bill.left_bytes))
     if offer.capacity_bytes is not None and needed > offer.capacity_bytes:
         offered = decimal_bytes_text(offer.capacity_bytes)
-        yield f"{name}: keeps {decimal_bytes_text(needed)}, and {offered} are offered"
+        beside = f" beside {decimal_bytes_text(left)} of weights kept before" if left else ""
+        yield f"{name}: keeps {decimal_bytes_text(needed - left)}{beside}, and {offered} are offered"
 
 
 def _list_unknown(pair: _Pair) -> Iterator[str]:
@@ -308,28 +325,39 @@ def _list_unknown(pair: _Pair) -> Iterator[str]:
         yield f"{pair.workload.name}: {name} is not known{without}"
 
 
-def _decide_workload(request: DecisionRequest, offer: Offer, workload: Workload) -> _Pair:
-    """Answer a workload with its own settings, and with those that miss fewest targets and cost least."""
+def _decide_workload(request: DecisionRequest, offer: Offer, workload: Workload, earlier: Sequence[_Pair]) -> _Pair:
+    """Answer a workload with its own settings, and with those that miss fewest targets and cost least.
+
+    Weights that earlier workloads keep for good are on the storage too.
+    """
     try:
         document = _write_document(request, offer, workload)
     except InvalidInput as error:
         taken = _report_workload(request, offer, workload, None, None, [], [])
         return _Pair(workload, None, None, str(error), True, taken)
 
-    costs = make_cost_function(request, workload, offer)
+    left_bytes = _add_kept_bytes(each.proposed for each in earlier)
+    costs = make_cost_function(request, workload, offer, left_bytes=left_bytes)
 
-    def answer_with(choice: Choice) -> WorkloadAnswer:
+    def answer_with(choice: Choice | None, left_bytes: float) -> WorkloadAnswer | None:
+        if choice is None:
+            return None
         report, layout = answer(choice.scenario), size_layout(choice.scenario)
-        bill = bill_workload(request, workload, offer, layout.workload, report)
+        bill = bill_workload(request, workload, offer, layout.workload, report, left_bytes=left_bytes)
         return WorkloadAnswer(workload, choice, report, bill)
 
     trials = _try_settings(request, offer, document, costs)
-    as_asked, proposed = (answer_with(choice) if choice else None for choice in (trials.own, trials.best))
+    as_asked = answer_with(trials.own, _add_kept_bytes(each.as_asked for each in earlier))
+    proposed = answer_with(trials.best, left_bytes)
     origins = proposed.report.provenance if proposed else []
     changes = list(explain_changes(document, workload.scenario, trials, costs, origins))
     why_none = trials.unanswered[-1].why if trials.unanswered else ""
     decision = _report_workload(request, offer, workload, as_asked, proposed, changes, trials.unanswered)
     return _Pair(workload, as_asked, proposed, why_none, False, decision)
+
+
+def _add_kept_bytes(answers: Iterable[WorkloadAnswer | None]) -> float:
+    return sum(float(np.asarray(each.bill.kept_bytes)) for each in answers if each)
 
 
 def _try_settings(request: DecisionRequest, offer: Offer, document: Mapping[str, Any], costs: CostsOf) -> Trials:
@@ -400,13 +428,16 @@ def _report_workload(
         rates = find_needed_rates(proposed.run, is_free=request.chooses_interval)
         interval = rates.get(INTERVAL, proposed.scenario.checkpoint.interval_seconds) if rates else None
         retention, answered = proposed.scenario.retention, proposed.report
+        left_bytes = float(np.asarray(proposed.bill.left_bytes))
         held = held_over_time(
             answered.capacity,
             retention,
             interval_seconds=answered.interval.effective_interval_seconds or answered.interval.interval_seconds,
             run_seconds=retention.run_seconds or workload.share_fraction * request.horizon_seconds,
-            offered_bytes=offer.capacity_bytes,
+            offered_bytes=None if offer.capacity_bytes is None else offer.capacity_bytes - left_bytes,
         )
+        with_left = [at.model_copy(update={"usable_bytes": at.usable_bytes + left_bytes}) for at in held.over_time]
+        held = held._replace(over_time=with_left)
     return WorkloadDecision(
         name=workload.name,
         as_asked=_report_outcome(as_asked, changes, "before"),
@@ -431,6 +462,7 @@ def _report_outcome(answered: WorkloadAnswer | None, changes: Sequence[Change], 
         targets=report.targets,
         goodput_fraction=report.interval.goodput_at_interval_fraction,
         lost_gpu_hours=answered.bill.lost_hours,
+        kept_weights_bytes=report.capacity.kept_weights_bytes,
         cannot_run=report.training.cannot_run,
         warnings=report.warnings,
     )

@@ -215,13 +215,17 @@ def _draw_outcomes(
         drawn = _draw_fields(answer, workload_answer, inputs, probabilities)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # as where a draw leaves no rate
             figures = evaluate(checkpoint_workload, with_numbers(workload_answer.scenario.run_inputs, drawn)).report
-            bills.append(bill_workload(request, workload_answer.workload, offer, checkpoint_workload, figures))
+            left_bytes = sum((bill.kept_bytes for bill in bills), start=np.zeros(num_draws))
+            bill = bill_workload(
+                request, workload_answer.workload, offer, checkpoint_workload, figures, left_bytes=left_bytes
+            )
+        bills.append(bill)
         met[name] = {
             check.target: _as_draws(None if check.found is None else check.met, num_draws) for check in figures.targets
         }
         goodput[name] = _as_draws(figures.interval.goodput_at_interval_fraction, num_draws)
         if offer.capacity_bytes is not None:
-            is_enough = is_enough * np.less_equal(figures.capacity.usable_bytes, offer.capacity_bytes)
+            is_enough = is_enough * np.less_equal(bill.held_bytes, offer.capacity_bytes)
     for each in chain.from_iterable(by_target.values() for by_target in met.values()):
         is_enough = np.where((is_enough == 0) | (each == 0), 0.0, is_enough * each)
     costs = [line.cost for line in list_lines(request, offer, bills)] if bills else []

@@ -28,7 +28,8 @@ from sizing.units import SECONDS_PER_DAY
 class Bill:
     """Bill of one workload under an offer: what prices count, the GPU-hours that it loses, and its tiers.
 
-    `year` is the part of the horizon in which the workload's cluster stands.
+    `year` is the part of the horizon in which the workload's cluster stands. `left_bytes` are the weights that earlier
+    workloads keep for good, `held_bytes` the capacity with these, and `kept_bytes` what this workload adds to them.
     """
 
     counted: WorkloadUse
@@ -36,6 +37,9 @@ class Bill:
     lost_gpu_hours: Numbers | None
     tier_costs: tuple[tuple[str, Numbers], ...]
     year: GrowthYear
+    left_bytes: Numbers
+    held_bytes: Numbers
+    kept_bytes: Numbers
 
     @property
     def lost_hours(self) -> float | None:
@@ -65,23 +69,36 @@ class SettingCosts(NamedTuple):
     """Costs by which settings of a workload are judged: money, infinite where a part is unknown, and lost GPU-hours.
 
     Where lost GPU time has no price, a run that never saves would cost least: then lost GPU-hours come first.
+    `is_too_large` where more is kept than the offer holds.
     """
 
     money: Numbers
     lost_gpu_hours: Numbers | None
     is_time_priced: bool
+    is_too_large: Numbers
 
 
 CostsOf = Callable[[CheckpointWorkload, RunReport], SettingCosts]
 """Computes the costs of a workload under an offer from its figures."""
 
 
-def make_cost_function(request: DecisionRequest, workload: Workload, offer: Offer) -> CostsOf:
-    """Make the function that prices settings of a workload under an offer."""
+def make_cost_function(request: DecisionRequest, workload: Workload, offer: Offer, *, left_bytes: Numbers) -> CostsOf:
+    """Make the function that prices settings of a workload under an offer, where earlier ones left bytes for good.
+
+    Of a growth, later years get room for as many weights a day as this one keeps.
+    """
+    year = workload.year
 
     def costs(checkpoint_workload: CheckpointWorkload, figures: RunReport) -> SettingCosts:
-        bill = bill_workload(request, workload, offer, checkpoint_workload, figures)
-        return SettingCosts(bill.cost(request, offer), bill.lost_gpu_hours, request.per_lost_gpu_hour is not None)
+        bill = bill_workload(request, workload, offer, checkpoint_workload, figures, left_bytes=left_bytes)
+        of_later_years = np.multiply(bill.kept_bytes, year.later_fraction / year.fraction)
+        room = np.inf if offer.capacity_bytes is None else offer.capacity_bytes
+        return SettingCosts(
+            bill.cost(request, offer),
+            bill.lost_gpu_hours,
+            request.per_lost_gpu_hour is not None,
+            np.greater(np.add(bill.held_bytes, of_later_years), room),
+        )
 
     return costs
 
@@ -92,8 +109,18 @@ def bill_workload(
     offer: Offer,
     checkpoint_workload: CheckpointWorkload,
     figures: RunReport,
+    *,
+    left_bytes: Numbers = 0.0,
 ) -> Bill:
-    """Count the use that a workload makes of an offer, as prices count it; arrays where the figures are arrays."""
+    """Count the use that a workload makes of an offer, as prices count it; arrays where the figures are arrays.
+
+    Capacity, of workloads one after the other: H_n = U_n + sum over m < n of W_m, usable bytes U of a workload, and
+    W those among them of the weights that stay for good. Source: definition. A run deletes its older checkpoints,
+    exports and publications, so that these count for one workload at a time.
+    """
+    capacity = figures.capacity
+    held_bytes = np.add(capacity.usable_bytes, left_bytes)
+    kept_bytes = np.multiply(capacity.kept_weights_bytes, np.divide(capacity.usable_bytes, capacity.capacity_bytes))
     storage = resolve_storage(offer.storage)
     interval, seconds = figures.interval, workload.share_fraction * request.horizon_seconds
     effective = interval.effective_interval_seconds
@@ -118,7 +145,7 @@ def bill_workload(
     counted = WorkloadUse(
         horizon_seconds=request.horizon_seconds,
         share_seconds=seconds,
-        usable_bytes=figures.capacity.usable_bytes if offer.capacity_bytes is None else float(offer.capacity_bytes),
+        usable_bytes=held_bytes if offer.capacity_bytes is None else float(offer.capacity_bytes),
         write_bytes_per_second=as_number(storage.profile.write.file_system_bytes_per_second) if storage else None,
         num_nodes=checkpoint_workload.num_nodes,
         num_gpus=checkpoint_workload.num_gpus,
@@ -139,7 +166,7 @@ def bill_workload(
         for row in figures.tiers
         if row.kind != MAIN
     }
-    return Bill(counted, of_tiers, lost, tiers, workload.year)
+    return Bill(counted, of_tiers, lost, tiers, workload.year, left_bytes, held_bytes, kept_bytes)
 
 
 def _count_tier(row: TierRow, main: WorkloadUse, restoring: Sequence[Flow], *, fails: bool) -> WorkloadUse:
@@ -174,8 +201,9 @@ class Line(NamedTuple):
 def list_lines(request: DecisionRequest, offer: Offer, bills: Sequence[Bill]) -> Iterator[Line]:
     """List a line for each price, each priced tier, and the lost GPU time of all workloads.
 
-    Of a stock, as capacity, the workload that needs most decides. Flows, as requests, add up. What is paid in each
-    period for nodes and their parts is paid in each year of a growth for those that stand then, as their mean.
+    Of a stock, as capacity, the workload that needs most decides, with the weights that earlier ones keep. Flows, as
+    requests, add up. What is paid in each period for nodes and their parts is paid in each year of a growth for those
+    that stand then, as their mean.
     """
     refused = {each.name for each in request.refused_offers}
     if not offer.prices and (offer.name in refused or any(other.prices for other in request.offers)):

@@ -142,6 +142,10 @@ class Outcome(StrictModel):
         description="Fraction of the time that is useful work (ETTR). Null when unknown."
     )
     lost_gpu_hours: float | None = Field(description="GPU-hours without useful work over the horizon.")
+    kept_weights_bytes: int = Field(
+        description="Bytes of weights that stay for good by the end of its part of the horizon; 0 when none are kept. "
+        "A longer interval keeps fewer of them."
+    )
     cannot_run: str | None = Field(
         description="Why its layout cannot run, whatever the storage. Null where it can, as far as is known."
     )

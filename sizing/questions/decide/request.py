@@ -41,6 +41,7 @@ MAX_YEARS = 10
 _SHARES_ADD_UP = 1e-6
 """Rounding that is allowed where shares are typed as decimals."""
 
+RUN_SECONDS = "retention.run_seconds"
 BACKGROUND_RATES = {"write_bytes_per_second": WRITE_RATE, "read_bytes_per_second": READ_RATE}
 """Fields of the background load, and the rates of the storage that each takes from."""
 HOURS_PER_DAY = 24
@@ -176,10 +177,11 @@ _Times = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
 class GrowthYear(NamedTuple):
-    """One of the years in which workloads grow, from 0 on, and which fraction of the horizon it is."""
+    """One of the years in which workloads grow, from 0 on, which fraction of the horizon it is, and later ones are."""
 
     number: int
     fraction: float
+    later_fraction: float = 0.0
 
 
 class Workload(InputModel):
@@ -238,8 +240,13 @@ class Workload(InputModel):
         return self.model_copy(update={"scenario": scenario_from(document)})
 
     def in_year(self, year: GrowthYear) -> Workload:
-        """The workload in one year of a growth, of which it takes its share."""
-        in_year = self.model_copy(update={"share_fraction": self.share_fraction * year.fraction})
+        """The workload in one year of a growth, of which it takes its share, as of the weights that a run keeps."""
+        scenario, run_seconds = self.scenario, self.scenario.retention.run_seconds
+        if run_seconds is not None:
+            document = scenario.model_dump(exclude_unset=True)
+            scenario = scenario_from(with_fields(document, {RUN_SECONDS: run_seconds * year.fraction}))
+        share = self.share_fraction * year.fraction
+        in_year = self.model_copy(update={"scenario": scenario, "share_fraction": share})
         in_year._year = year
         return in_year
 
@@ -332,7 +339,10 @@ class DecisionRequest(InputModel):
             yield times, False, self.model_copy(update={**plain, "workloads": grown})
         if (per_year := self.growth.per_year) is not None:
             years = self.horizon_seconds / SECONDS_PER_YEAR
-            parts = [GrowthYear(n, min(1.0, years - n) / years) for n in range(min(math.ceil(years), MAX_YEARS))]
+            parts = [
+                GrowthYear(n, min(1.0, years - n) / years, max(0.0, min(years, MAX_YEARS) - n - 1) / years)
+                for n in range(min(math.ceil(years), MAX_YEARS))
+            ]
             grown = tuple(
                 workload.grown(self.growth.of, per_year**year.number).in_year(year)
                 for year in parts

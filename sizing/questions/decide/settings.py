@@ -56,7 +56,7 @@ class Score(NamedTuple):
     """Score of settings under an offer: numbers, or arrays with one element for each interval.
 
     `money` is infinite and `lost_gpu_hours` None where they are not known. `change` is the distance of the interval
-    from the one asked for; it counts where nobody knows what is lost.
+    from the one asked for; it counts where nobody knows what is lost. An exceeded capacity is a missed target.
     """
 
     num_missed: Numbers
@@ -284,6 +284,7 @@ def _score(run: RunRequest, costs: CostsOf, intervals: Floats) -> Score:
     for check in figures.targets:
         missed += np.not_equal(np.asarray(check.met if check.met is not None else np.nan, dtype=np.float64), 1.0)
     setting_costs = costs(run.workload, figures)
+    missed += setting_costs.is_too_large
     lost = None if setting_costs.lost_gpu_hours is None else _fill_unknown(setting_costs.lost_gpu_hours, num)
     given = float(np.ravel(run.inputs.checkpoint.interval_seconds)[0])
     change = np.abs(np.log(intervals / given)) if lost is None else np.zeros(num)

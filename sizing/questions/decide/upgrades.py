@@ -56,7 +56,7 @@ def find_needs(offer: Offer, answer: WorkloadAnswer, rates: Mapping[str, float])
     for path, needed in rates.items():
         if path != INTERVAL:
             yield Need(field=path, offered=answer.run.given(path), needed=needed)
-    yield Need(field=CAPACITY, offered=offer.capacity_bytes, needed=answer.report.capacity.usable_bytes)
+    yield Need(field=CAPACITY, offered=offer.capacity_bytes, needed=float(np.asarray(answer.bill.held_bytes)))
 
 
 _WIDEST_CURVE = 64.0
@@ -191,7 +191,7 @@ def _value_addition(
     if changed is None:
         return None
 
-    costs = make_cost_function(request, answer.workload, offer)
+    costs = make_cost_function(request, answer.workload, offer, left_bytes=answer.bill.left_bytes)
 
     def at_best(document: Mapping[str, Any]) -> float:
         return choose(document, {}, costs=costs, is_free=request.chooses_interval).money

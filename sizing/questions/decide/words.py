@@ -196,6 +196,11 @@ def _compare_with_current_settings(report: DecisionReport, total: float) -> Iter
         yield f"{would} cost {before}; the best settings save {difference}."
     elif total > as_asked:
         yield f"{would} cost {before}, {difference} less, and miss more targets."
+    for workload in offer.workloads:
+        outcomes = [outcome for outcome in (workload.proposed, workload.as_asked) if outcome]
+        kept = [decimal_bytes_text(outcome.kept_weights_bytes) for outcome in outcomes]
+        if len(set(kept)) > 1:
+            yield f"{workload.name} keeps {kept[0]} of weights for good, and {kept[1]} with your current settings."
     for other in report.offers[1:]:
         if other.name == report.first_as_asked and other.total_as_asked is not None:
             least = money_text(other.total_as_asked, report.currency)

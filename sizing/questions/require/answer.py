@@ -269,13 +269,15 @@ _CAPACITY_WORDS: dict[CapacityCause, str] = {
     "keep_best": "the best checkpoints kept whole",
     "in-flight": "the checkpoint being written",
     "keep_weights_every": "the kept weights",
+    "export": "the exports",
+    "publication": "the newest publication",
     "free_fraction": "what stays free",
     "redundancy_fraction": "the redundancy of the drives",
 }
 
 
 def explain_capacity(capacity: Capacity, retention: Retention) -> CapacityNeed:
-    """Split a capacity into parts by the fields of retention that ask for them; of equal parts the first binds.
+    """Split a capacity into parts by what asks for them, as the fields of retention; of equal parts the first binds.
 
     >>> from sizing.run.evaluation import evaluate
     >>> from sizing.sized_layout import size_layout
@@ -309,6 +311,8 @@ def _list_parts(capacity: Capacity, retention: Retention) -> Iterator[tuple[Capa
         "keep_best": retention.keep_best * each,
         "in-flight": (capacity.num_checkpoints - retention.keep_last - retention.keep_best) * each,
         "keep_weights_every": capacity.kept_weights_bytes,
+        "export": capacity.exported_bytes,
+        "publication": capacity.published_bytes,
         "free_fraction": capacity.usable_bytes - capacity.capacity_bytes,
         "redundancy_fraction": capacity.raw_bytes - capacity.usable_bytes,
     }

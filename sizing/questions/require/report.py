@@ -12,7 +12,14 @@ from sizing.strict_model import StrictModel
 
 Status = Literal["solved", "any", "none"]
 CapacityCause = Literal[
-    "keep_last", "keep_best", "in-flight", "keep_weights_every", "free_fraction", "redundancy_fraction"
+    "keep_last",
+    "keep_best",
+    "in-flight",
+    "keep_weights_every",
+    "export",
+    "publication",
+    "free_fraction",
+    "redundancy_fraction",
 ]
 
 _FORMER_INTERVALS = {
@@ -22,10 +29,11 @@ _FORMER_INTERVALS = {
 
 
 class CapacityPart(StrictModel):
-    """What one field of `retention`, or the checkpoint being written, asks for."""
+    """What one field of `retention`, the checkpoint being written, exports or publications ask for."""
 
     cause: CapacityCause = Field(
-        description="Field of retention that asks for it; in-flight is the checkpoint being written."
+        description="Field of retention that asks for it; in-flight is the checkpoint being written, export those of "
+        "checkpoint.export, and publication the newest one over storage."
     )
     bytes: float = Field(description="Bytes of drives that it asks for.")
     fraction: float = Field(description="Fraction of raw_bytes that it makes.")
@@ -34,7 +42,7 @@ class CapacityPart(StrictModel):
 class CapacityNeed(StrictModel):
     """The min capacity for what is kept, and what makes it up."""
 
-    capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
+    capacity_bytes: int = Field(description="Bytes of all that is kept and being written, without what stays free.")
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
     parts: list[CapacityPart] = Field(description="What makes up raw_bytes, part by part.")
@@ -133,7 +141,7 @@ class Needed(StrictModel):
         "checkpoint.interval_seconds when it must change. All set together meet every target but those of "
         "targets_beyond_storage.",
     )
-    capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
+    capacity_bytes: int = Field(description="Bytes of all that is kept and being written, without what stays free.")
     min_interval_seconds: float | None = Field(
         description="Min seconds between starts of saves. It holds at the rates given where some interval then reaches "
         "the goodput asked for, else at the rates needed, which the rows have in together_with. Null when nothing asks "

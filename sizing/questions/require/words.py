@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sizing.present.rows import Grid, Summary
 from sizing.present.targets import met_together, target_names
-from sizing.questions.require.report import Requirement, RequirementsReport, Status
+from sizing.questions.require.report import CapacityCause, Requirement, RequirementsReport, Status
 from sizing.run.remedies import rates_text
 from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
 from sizing.storage.rates import Direction
@@ -35,6 +35,13 @@ _NAMES = {
     )
 } | {COPY_RATE: "GPU-to-host bandwidth, per GPU", INTERVAL: "interval"}
 _STATUS: dict[Status, str] = {"any": "any value", "none": "not possible", "solved": "solved"}
+_HELD: dict[CapacityCause, str] = {
+    "in-flight": "the one being written",
+    "keep_weights_every": "the kept weights",
+    "export": "the exports",
+    "publication": "the newest publication",
+}
+"""Parts of the capacity that are there beside the kept checkpoints."""
 _WORTH_SAYING = 0.99
 """A lower rate is worth saying below this share: no figure here is sure to 1 %."""
 
@@ -108,9 +115,14 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
     if beyond:
         yield f"No storage meets at any interval: {beyond}. The rows above say why."
     capacity = report.capacity
-    sizes = f"Min capacity {bytes_text(capacity.capacity_bytes)}: the kept checkpoints and the one being written"
-    if capacity.raw_bytes > capacity.capacity_bytes:
-        sizes += f". File system {bytes_text(capacity.usable_bytes)}, drives {bytes_text(capacity.raw_bytes)}"
+    causes = {part.cause for part in capacity.parts}
+    *held, last = ("the kept checkpoints", *(words for cause, words in _HELD.items() if cause in causes))
+    held_words = f"{', '.join(held)} and {last}" if held else last
+    sizes = f"Min capacity {bytes_text(capacity.usable_bytes)}: {held_words}"
+    if capacity.usable_bytes > capacity.capacity_bytes:
+        sizes += f"; {bytes_text(capacity.capacity_bytes)} used, the rest stays free"
+    if capacity.raw_bytes > capacity.usable_bytes:
+        sizes += f". Drives {bytes_text(capacity.raw_bytes)}"
     yield f"{sizes}. Largest part: {capacity.reason}."
     free = report.at_free_interval
     if free is None:

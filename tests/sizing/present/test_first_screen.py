@@ -327,6 +327,17 @@ def test_figures_that_rest_on_a_wide_guess_have_a_mark_on_the_first_screen_too()
     assert first_screen(answer(SCENARIOS["reference"])).mark_meaning == f"{said}restore"
 
 
+def test_a_cost_that_is_not_known_is_not_marked_as_a_guess() -> None:
+    document: dict[str, Any] = {
+        "model": {"preset": "llama-3.1-405b"},
+        "cluster": {"node": "dgx-h100", "num_gpus": 2048},
+        "costs": {"per_terabyte": 20, "per_lost_gpu_hour": 2, "run_seconds": "90d"},
+    }
+    rows = {row.label: row for row in first_screen(answer(scenario_from(document))).figures}
+    assert rows["To buy: capacity"].figure.startswith("~")
+    assert (rows["Cost"].figure, rows["Cost"].meaning) == (UNKNOWN, "capacity 227.28")
+
+
 @pytest.mark.parametrize("found", [{"tensor": 8, "pipeline": 8, "data": 1}, {}], ids=["given", "searched"])
 def test_a_layout_that_cannot_run_is_the_verdict_with_one_nearest(found: dict[str, int]) -> None:
     """405B needs 119.5 GB of each of 64 GPUs of 80 GB, whatever the degrees."""

@@ -14,6 +14,7 @@ from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.units import SECONDS_PER_YEAR
 
 WRITTEN_BYTES = REFERENCE_SCENARIO["checkpoint"]["observed_bytes"]
 DEAR_AND_CHEAP: list[dict[str, Any]] = [
@@ -185,3 +186,104 @@ def test_of_workloads_in_the_same_year_the_one_with_most_nodes_decides() -> None
     asked["offers"] = [{**DEAR_AND_CHEAP[1], "prices": [{"amount": 10, "per": "node", "every": "year"}]}]
     (grown,) = DECIDE.answer(asked).growth
     assert grown.offers[0].total == pytest.approx(10 * (384 + 768))
+
+
+KEPT_8B: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "parallelism": {"data": 8},
+    "cluster": {"node": "dgx-h100"},
+    "training": {"framework": "megatron", "distributed_optimizer": True},
+    "checkpoint": {"interval_seconds": "30min", "mode": "sync"},
+    "reliability": {"mtbf_seconds": "100h"},
+    "retention": {"keep_last": 1, "keep_weights_every": 10},
+}
+KEPT_A_YEAR = 365.25 * 48 / 10 * 2 * 8_030_261_248
+"""Every tenth of the saves of a year, 2 bytes for each parameter."""
+SAVE_BYTES = 14 * 8_030_261_248
+"""Weights in 2 bytes, weights and two moments in 4."""
+
+
+def kept_decision(**changed: Any) -> dict[str, Any]:
+    """Decide on 8B over five years, with every tenth checkpoint's weights kept and a price of 1 per TB."""
+    rates = {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}}
+    per_terabyte = {"amount": 1, "per": "terabyte", "every": "once"}
+    return {
+        "currency": "EUR",
+        "horizon_seconds": "5y",
+        "per_lost_gpu_hour": 0,
+        "settings": {},
+        "chooses_interval": False,
+        "workloads": [{"name": "8B", "scenario": deepcopy(KEPT_8B)}],
+        "offers": [
+            {"name": "rented", "storage": rates, "prices": [per_terabyte]},
+            {"name": "bought", "storage": rates, "capacity_bytes": "60 TB", "prices": [per_terabyte]},
+        ],
+    } | changed
+
+
+def test_weights_that_each_year_keeps_for_good_add_up_over_the_years() -> None:
+    (years,) = DECIDE.answer(kept_decision(growth={"of": "model", "per_year": 1.01})).growth
+    kept = KEPT_A_YEAR * sum(1.01**year for year in range(5))
+    in_the_last_year = 2 * SAVE_BYTES * 1.01**4
+    assert kept + in_the_last_year == pytest.approx(143.88e12, rel=1e-3)
+    assert totals(years)["rented"] == pytest.approx((kept + in_the_last_year) / 1e12, rel=1e-4)
+    assert [(each.name, each.verdict, each.missed) for each in years.offers] == [
+        ("rented", "enough", []),
+        ("bought", "not enough", ["capacity_bytes"]),
+    ]
+
+
+@pytest.mark.parametrize("of", ["gpus", "model"])
+@pytest.mark.parametrize("more", [{}, {"run_seconds": "5y"}, {"run_seconds": "60d", "free_fraction": 0.2}])
+def test_a_growth_of_nothing_keeps_as_many_weights_as_none(of: str, more: dict[str, Any]) -> None:
+    asked = kept_decision(growth={"of": of, "per_year": 1})
+    asked["workloads"][0]["scenario"]["retention"] |= more
+    (years,) = DECIDE.answer(asked).growth
+    assert totals(years) == totals_of(asked | {"growth": None})
+
+
+def test_a_rent_of_capacity_that_grows_is_said_to_be_counted_at_its_end() -> None:
+    asked = kept_decision(horizon_seconds="1y")
+    asked["offers"] = [
+        offer | {"prices": [{"amount": 20, "per": "terabyte", "every": "month"}]} for offer in asked["offers"]
+    ]
+    report = DECIDE.answer(asked)
+    totals = {each.name: each.total for each in report.offers}
+    assert totals["rented"] == pytest.approx(12 * 20 * (KEPT_A_YEAR + 2 * SAVE_BYTES) / 1e12, rel=1e-4)
+    said = "Rented by the terabyte: rented. Each month or year is counted with the capacity at the end of the horizon"
+    assert sum(warning.startswith(said) for warning in report.warnings) == 1
+    del asked["workloads"][0]["scenario"]["retention"]["keep_weights_every"]
+    assert not any("Rented" in warning for warning in DECIDE.answer(asked).warnings)
+
+
+def test_intervals_of_early_years_leave_room_for_the_weights_of_later_ones() -> None:
+    asked = kept_decision(growth={"per_year": 1.1}, chooses_interval=True, per_lost_gpu_hour=2.5)
+    asked["workloads"][0]["scenario"]["reliability"] = {"mtbf_seconds": "5h"}
+    (years,) = DECIDE.answer(asked).growth
+    assert {each.name: each.verdict for each in years.offers} == {"rented": "enough", "bought": "enough"}
+
+
+def test_weights_that_a_workload_keeps_for_good_stay_beside_those_of_the_next() -> None:
+    asked = kept_decision(
+        odds={"num_draws": 100, "ranges": {"reliability.mtbf_seconds": {"low": "50h", "high": "90h"}}}
+    )
+    (first,) = asked["workloads"]
+    asked["workloads"] = [first | {"share_fraction": 0.2}, first | {"name": "next", "share_fraction": 0.8}]
+    report = DECIDE.answer(asked)
+    by_name = {each.name: each for each in report.offers}
+    held = 5 * KEPT_A_YEAR + 2 * SAVE_BYTES
+    assert by_name["rented"].total == pytest.approx(held / 1e12, rel=1e-4)
+    assert by_name["bought"].missing == [
+        "next: keeps 112.9 TB beside 28.16 TB of weights kept before, and 60.00 TB are offered"
+    ]
+    early, late = by_name["bought"].workloads
+    assert [need.needed for need in late.needs if need.field == "capacity_bytes"] == pytest.approx([held], rel=1e-4)
+    assert [early.capacity_over_time[-1].usable_bytes, late.capacity_over_time[-1].usable_bytes] == pytest.approx(
+        [KEPT_A_YEAR + 2 * SAVE_BYTES, held], rel=1e-4
+    )
+    assert early.capacity_full_seconds is not None
+    assert late.capacity_full_seconds == pytest.approx(
+        (60e12 - 2 * SAVE_BYTES - KEPT_A_YEAR) / KEPT_A_YEAR * SECONDS_PER_YEAR, rel=1e-4
+    )
+    assert report.odds is not None
+    assert {each.name: each.enough_probability for each in report.odds.offers} == {"rented": 1.0, "bought": 0.0}

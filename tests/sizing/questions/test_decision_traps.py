@@ -14,7 +14,7 @@ from sizing.questions.registry import DECIDE, REQUIRE
 from sizing.report import answer
 from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE
 from sizing.units import SECONDS_PER_YEAR
-from tests.sizing.questions.test_decisions import FLASH, SLOW, costs, offer, question
+from tests.sizing.questions.test_decisions import FLASH, RUN, SLOW, costs, offer, question
 
 MIDDLE = {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "8 GB/s"}}
 ONCE = {"amount": 1000, "per": "offer", "every": "once"}
@@ -23,6 +23,7 @@ PER_TERABYTE = {"amount": 100, "per": "terabyte", "every": "once"}
 
 def test_weights_that_are_kept_for_good_grow_over_the_horizon() -> None:
     asked = question(offer("small", FLASH, ONCE, capacity_bytes="10 TB"), offer("open", FLASH, PER_TERABYTE))
+    asked["chooses_interval"] = False
     retention = {"keep_last": 2, "keep_weights_every": 10}
     asked["workloads"][0] |= {"share_fraction": 0.5}
     asked["workloads"][0]["scenario"]["retention"] = retention
@@ -287,3 +288,41 @@ def test_a_figure_that_a_change_leaves_as_it_is_is_unchanged() -> None:
     (recovery, repeated), *_ = ((row[3], row[4]) for row in shown["Way back from a failure"].rows)
     assert recovery == "unchanged, 0 s"
     assert repeated.startswith("19.4 % to ")
+
+
+def decide_on_kept_weights(**asked: Any) -> DecisionReport:
+    """Decide between storage rented for what is kept, and 30 TB, which hold what is kept at an interval of 1 h."""
+    document = question(
+        offer("rented", FLASH, {"amount": 1000, "per": "terabyte", "every": "month"}),
+        offer("bought", FLASH, {"amount": 10, "per": "terabyte", "every": "once"}, capacity_bytes="30 TB"),
+        **asked,
+    )
+    document["workloads"][0]["scenario"]["retention"] = {"keep_last": 1, "keep_weights_every": 10}
+    return DECIDE.answer(document)
+
+
+def test_no_interval_is_proposed_that_keeps_more_than_an_offer_holds() -> None:
+    configured = decide_on_kept_weights(chooses_interval=False).offers[0]
+    assert (configured.name, configured.verdict) == ("bought", "enough")
+    chosen = decide_on_kept_weights().offers[0]
+    assert (chosen.name, chosen.verdict, chosen.missing) == ("bought", "enough", [])
+    assert (chosen.total or 0) <= (configured.total or 0)
+    assert [need.needed <= 30e12 for need in chosen.workloads[0].needs if need.field == "capacity_bytes"] == [True]
+
+
+def test_settings_that_keep_fewer_weights_say_so() -> None:
+    scenario = RUN | {"retention": {"keep_weights_every": 10}}
+    report = DECIDE.answer(
+        question(offer("rented", FLASH, {"amount": 1000, "per": "terabyte", "every": "month"}))
+        | {"workloads": [{"name": "training", "scenario": scenario}]}
+    )
+    (workload,) = report.offers[0].workloads
+    assert workload.as_asked is not None
+    assert workload.proposed is not None
+    at_one_hour = SECONDS_PER_YEAR / 3600 / 10 * 4 * 8_030_261_248  # parameters in fp32, as FSDP saves them
+    interval = next(change.after for change in workload.changes if change.field == INTERVAL)
+    assert isinstance(interval, float)
+    assert workload.as_asked.kept_weights_bytes == pytest.approx(at_one_hour)
+    assert workload.proposed.kept_weights_bytes == pytest.approx(at_one_hour * 3600 / interval)
+    said = "training keeps 13.83 TB of weights for good, and 28.16 TB with your current settings."
+    assert said in decision_summary(report).verdict

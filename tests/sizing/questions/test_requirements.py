@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.present.purchase import required_rows
-from sizing.questions.answer.first_screen import first_screen
+from sizing.questions.answer.first_screen import first_screen, key_figures
 from sizing.questions.registry import REQUIRE
 from sizing.questions.require.report import Requirement, RequirementsReport
 from sizing.questions.require.words import requirements_summary
@@ -26,7 +26,7 @@ from sizing.run.targets import TargetCheck
 from sizing.run.workload import CheckpointWorkload
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized_layout import manifest_of, size_layout
-from sizing.units import min_rate_text
+from sizing.units import bytes_text, decimal_bytes_text, min_rate_text
 from tests.examples import examples, spread
 
 HAIR = 1e-6
@@ -418,6 +418,49 @@ def test_the_part_of_the_retention_that_decides_the_capacity_is_named() -> None:
     assert copies.binds == "redundancy_fraction"
     weights = REQUIRE.answer(document(retention={"keep_weights_every": 1, "run_seconds": "90d"})).capacity
     assert weights.binds == "keep_weights_every"
+
+
+def test_exports_and_publications_are_parts_of_the_capacity() -> None:
+    weights = 2 * 8_030_261_248  # bytes of an export, and of what engines get, in bf16
+    asked: dict[str, Any] = {
+        "model": {"preset": "llama-3.1-8b"},
+        "parallelism": {"data": 8},
+        "cluster": {"node": "dgx-h100"},
+        "training": {
+            "framework": "megatron",
+            "distributed_optimizer": True,
+            "reinforcement": {"publication": {"interval_seconds": "1h", "over": "storage", "num_replicas": 2}},
+        },
+        "checkpoint": {"interval_seconds": "30min", "export": {"every": 1, "keep": 50}},
+        "targets": {"max_overhead_fraction": 0.05},
+        "retention": {"keep_last": 1, "free_fraction": 0.2},
+    }
+    report = REQUIRE.answer(asked)
+    need = report.capacity
+    sizes = {part.cause: part.bytes for part in need.parts}
+    assert sizes["export"] == pytest.approx(51 * weights, rel=1e-4)
+    assert sizes["publication"] == pytest.approx(weights, rel=1e-4)
+    assert sum(sizes.values()) == pytest.approx(need.raw_bytes)
+    assert need.binds == "export"
+    assert need.reason.startswith("the exports: 819.")
+    said = next(remark for remark in requirements_summary(report).remarks if remark.startswith("Min capacity"))
+    held = "the kept checkpoints, the one being written, the exports and the newest publication"
+    assert said.startswith(
+        f"Min capacity {bytes_text(need.usable_bytes)}: {held}; {bytes_text(need.capacity_bytes)} used"
+    )
+
+
+def test_every_answer_calls_the_same_size_the_min_capacity() -> None:
+    asked = document(retention={"keep_last": 3, "free_fraction": 0.2, "redundancy_fraction": 0.25})
+    report = answer(scenario_from(asked))
+    shown = bytes_text(5 * 13.8e12)
+    said = next(each for each in requirements_summary(REQUIRE.answer(asked)).remarks if each.startswith("Min capacity"))
+    assert said.startswith(f"Min capacity {shown}: the kept checkpoints and the one being written")
+    rows = {row.label: row for row in required_rows(report)}
+    assert rows["min capacity"].figure == shown
+    assert rows["drives"].figure == bytes_text(6.25 * 13.8e12)
+    bought = next(row for row in key_figures(report) if row.label == "To buy: capacity")
+    assert bought.figure == decimal_bytes_text(5 * 13.8e12)
 
 
 def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:
