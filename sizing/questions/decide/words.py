@@ -195,7 +195,10 @@ def _compare_with_current_settings(report: DecisionReport, total: float) -> Iter
     elif total < as_asked:
         yield f"{would} cost {before}; the best settings save {difference}."
     elif total > as_asked:
-        yield f"{would} cost {before}, {difference} less, and miss more targets."
+        asked = [workload.as_asked for workload in offer.workloads if workload.as_asked]
+        has_missed = any(check.met is False for outcome in asked for check in outcome.targets)
+        lacks = "miss more targets" if has_missed else "not hold what is kept"
+        yield f"{would} cost {before}, {difference} less, and {lacks}."
     for workload in offer.workloads:
         outcomes = [outcome for outcome in (workload.proposed, workload.as_asked) if outcome]
         kept = [decimal_bytes_text(outcome.kept_weights_bytes) for outcome in outcomes]

@@ -310,6 +310,12 @@ def test_no_interval_is_proposed_that_keeps_more_than_an_offer_holds() -> None:
     assert [need.needed <= 30e12 for need in chosen.workloads[0].needs if need.field == "capacity_bytes"] == [True]
 
 
+def test_current_settings_that_overfill_an_offer_say_so_where_they_would_cost_less() -> None:
+    document = question(offer("bought", FLASH, ONCE, capacity_bytes="16 TB"))
+    document["workloads"][0]["scenario"]["retention"] = {"keep_last": 1, "keep_weights_every": 10}
+    assert " less, and not hold what is kept." in decision_summary(DECIDE.answer(document)).verdict
+
+
 def test_settings_that_keep_fewer_weights_say_so() -> None:
     scenario = RUN | {"retention": {"keep_weights_every": 10}}
     report = DECIDE.answer(
