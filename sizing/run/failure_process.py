@@ -218,7 +218,7 @@ class FailureProcess:
             rate * np.exp(-np.minimum(np.divide(level.before_read_seconds, between), MAX_EXPONENT))
             for rate, level in zip(per_second, self.levels, strict=True)
         ]
-        of_levels = [reads[index] for index in self._failure_indices[-num_saved:]]
+        of_levels: list[Numbers] = [reads[index] for index in self._failure_indices[-num_saved:]]
         of_levels[-1] = sum((reads[index] for index in self.preempted_levels), start=of_levels[-1])
         return of_levels
 

@@ -135,8 +135,8 @@ def _remedy(request: RunRequest, target: str) -> str:
             f"no storage meets it: the wait for a node takes {seconds_text(float(wait))} on average over all failures"
         )
     if target == "recovery_seconds" and seconds_before_reading(reliability) + wait >= wanted:
-        beside = f", beside {seconds_text(float(wait))} until there are nodes" if wait else ""
-        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted - float(wait))}{beside}"
+        waiting = f", beside {seconds_text(float(wait))} until there are nodes" if wait else ""
+        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted - float(wait))}{waiting}"
     solution = joint_solution(request, (target,), first="write")
     if solution is None or not solution.values:
         if is_held_by_adapters(request, target):
