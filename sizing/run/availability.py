@@ -129,7 +129,7 @@ def wait_for_groups_seconds(
 
     >>> eight = {"min_groups": 8, "within_fraction": 1.0, "mtbf_seconds": 36_000.0}
     >>> round(float(wait_for_groups_seconds(8, **eight, up_fraction=0.9302, pause_seconds=0.0)))
-    28219
+    28223
     """
     others, fewer = np.subtract(num_groups, 1.0), np.subtract(min_groups, 1.0)
     enough = enough_groups_fraction(num_groups, min_groups=min_groups, up_fraction=up_fraction)

@@ -108,8 +108,8 @@ class Exported(Figures):
     read_files: int = Field(0, description="How many files one export reads, one for each that it makes of them.")
     working_bytes: int = Field(
         0,
-        description="Bytes of files that are there beside while an export is written, and are taken to be removed when "
-        "it is done: pieces of a universal checkpoint, shards of every-rank; 0 of others.",
+        description="Bytes of files that are there beside while an export is written: pieces of a universal "
+        "checkpoint, shards of every-rank; 0 of others. They are taken to be removed when it is done.",
     )
     num_writers: int = Field(description="Ranks or processes that write at once.")
     is_writer_rate_known: bool = Field(
@@ -265,6 +265,11 @@ def working_bytes(export: Export, workload: CheckpointWorkload) -> Numbers:
     Source: DeepSpeed 0.19, checkpoint/ds_to_universal.py, whose pieces lie in a temporary folder that it removes;
     PyTorch, torch.distributed.checkpoint.hf_storage, whose shards lie in a folder `sharded` beside whole tensors.
     PyTorch 2.13 leaves them there: that trainers remove them is taken as given.
+
+    >>> from sizing.report import answer
+    >>> document = {"model": {"preset": "gpt2"}, "checkpoint": {"export": {"every": 1, "written_by": "every-rank"}}}
+    >>> answer(document).export.working_bytes == answer(document).export.num_bytes
+    True
     """
     if workload.universal is not None:
         return workload.universal.state_bytes

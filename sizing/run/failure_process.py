@@ -206,7 +206,7 @@ class FailureProcess:
         >>> main = Level(3600.0, 5.0, 0.0, 700.0, 1.0)
         >>> peers = in_front([main], Level(7.0, 0.0, 0.0, 60.0, 0.75))
         >>> [round(rate * 1e6) for rate in FailureProcess(peers, 1e4, 4e4).restores_per_second(1)]
-        [25]
+        [26]
         """
         if self.groups is None:
             begun = recoveries_per_second(self.levels, mtbf_seconds=self.mtbf_seconds)

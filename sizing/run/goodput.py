@@ -234,7 +234,7 @@ def recoveries_per_second(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> 
 
     >>> low, high = Level(60.0, 1.0, 0.0, 300.0, 0.9), Level(3600.0, 9.0, 0.0, 600.0, 0.1)
     >>> [round(float(rate) * 1e6, 2) for rate in recoveries_per_second([low, high], mtbf_seconds=1000.0)]
-    [843.77, 156.23]
+    [831.63, 168.37]
     """
     expected = expected_recovery_seconds(levels, mtbf_seconds=mtbf_seconds)
     lasting = sum((one.used_fraction * each for one, each in zip(levels, expected, strict=True)), start=np.float64(0.0))

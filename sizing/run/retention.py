@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.frameworks.framework import Deletion
@@ -127,20 +128,17 @@ class Capacity(Figures):
         description="Seconds of training after which what is kept no longer fits disk_bytes, as kept weights grow or "
         "as it never fits whole. Null where it always fits, and without disk_bytes.",
     )
-    _contents: StorageContents | None = PrivateAttr(None)
 
-    @property
+    @functools.cached_property
     def contents(self) -> StorageContents:
         """What is on the storage after some saves. Raises ValueError for a block that was read from a document."""
-        if self._contents is None:
-            raise ValueError("the capacity of a document does not say what each save leaves")
-        return self._contents
+        raise ValueError("the capacity of a document does not say what each save leaves")
 
     @classmethod
     def holding(cls, contents: StorageContents, **values: Any) -> Self:
         """The block of these values, with the contents that they were read from."""
         capacity = cls.of(**values)
-        capacity._contents = contents
+        vars(capacity)["contents"] = contents
         return capacity
 
     @property
@@ -389,7 +387,15 @@ def _capacity_at(seconds: float, capacity: Capacity, retention: Retention, inter
 def full_after_seconds(
     capacity: Capacity, retention: Retention, *, interval_seconds: float, offered_bytes: float
 ) -> float | None:
-    """When what must fit passes an offered capacity, by `StorageContents.num_saves_until_full`; None where never."""
+    """When what must fit passes an offered capacity; None where never.
+
+    Source: the saves that fit (`StorageContents.num_saves_until_full`), each an interval after the one before.
+
+    >>> from sizing.report import answer
+    >>> report = answer({"model": {"preset": "gpt2"}, "retention": {"keep_weights_every": 1, "run_seconds": "30d"}})
+    >>> full_after_seconds(report.capacity, Retention(), interval_seconds=3600.0, offered_bytes=10e9) is None
+    False
+    """
     room = offered_bytes * (1 - retention.free_fraction)
     seconds = float(capacity.contents.num_saves_until_full(room) * interval_seconds)
     return seconds if math.isfinite(seconds) else None
