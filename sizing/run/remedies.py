@@ -128,15 +128,8 @@ def _remedy(request: RunRequest, target: str) -> str:
     is_stall = request.is_async and target in _OF_SAVES
     if is_stall and not request.waits_for_room:
         return _copy_remedy(request, target)
-    wanted, reliability = request.inputs.targets.recovery_seconds or 0.0, request.inputs.reliability
-    wait = wait_after_failure_seconds(reliability, workload=request.workload)
-    if target == "recovery_seconds" and wait >= wanted:
-        return (
-            f"no storage meets it: the wait for a node takes {seconds_text(float(wait))} on average over all failures"
-        )
-    if target == "recovery_seconds" and seconds_before_reading(reliability) + wait >= wanted:
-        waiting = f", beside {seconds_text(float(wait))} until there are nodes" if wait else ""
-        return f"no storage meets it: {before_reading_text(reliability, max_seconds=wanted - float(wait))}{waiting}"
+    if target == "recovery_seconds" and (beyond := beyond_reading_text(request)):
+        return f"no storage meets it: {beyond}"
     solution = joint_solution(request, (target,), first="write")
     if solution is None or not solution.values:
         if is_held_by_adapters(request, target):
@@ -284,8 +277,26 @@ def _min_rate(request: RunRequest, target: str, field: str) -> float | None:
     return last_that_meets(meets, good=most, bad=1.0) if meets(np.array([most]))[0] else None
 
 
-def before_reading_text(reliability: Reliability | None, *, max_seconds: float) -> str:
+def beyond_reading_text(request: RunRequest) -> str:
+    """What takes longer than a recovery may, however fast the storage is; empty where the storage decides."""
+    wanted, reliability = request.inputs.targets.recovery_seconds, request.inputs.reliability
+    if wanted is None or reliability is None:
+        return ""
+    workload = request.workload
+    wait = float(wait_after_failure_seconds(reliability, workload=workload))
+    if wait >= wanted:
+        return f"the wait for a node takes {seconds_text(wait)} on average over all failures"
+    lost = float(reliability.node_lost_fraction(num_nodes=workload.num_nodes, num_gpus=workload.num_gpus))
+    if float(seconds_before_reading(reliability, node_lost_fraction=lost)) + wait < wanted:
+        return ""
+    waiting = f", beside {seconds_text(wait)} until there are nodes" if wait else ""
+    return f"{before_reading_text(reliability, max_seconds=wanted - wait, node_lost_fraction=lost)}{waiting}"
+
+
+def before_reading_text(reliability: Reliability | None, *, max_seconds: float, node_lost_fraction: float = 1.0) -> str:
     """What comes before a restore alone takes, and whether its assumed parts may be so short that storage matters.
+
+    `node_lost_fraction` of the failures take a node, for which a spare may be swapped in.
 
     >>> short = Reliability(mtbf_seconds=3600, relaunch_seconds=300)
     >>> before_reading_text(short, max_seconds=480).partition(" and ")[0]
@@ -298,7 +309,7 @@ def before_reading_text(reliability: Reliability | None, *, max_seconds: float) 
     assumed = _assumed_before_reading(reliability)
     names = ["detection"] if reliability and reliability.restart_seconds is not None else ["detection", "relaunch"]
     parts = [f"{name}{range_text(_FIELDS[name], assumed[name]) if name in assumed else ''}" for name in names]
-    taken = float(seconds_before_reading(reliability))
+    taken = float(seconds_before_reading(reliability, node_lost_fraction=node_lost_fraction))
     text = f"{' and '.join(parts)} alone {'take' if len(parts) > 1 else 'takes'} {seconds_text(taken)}"
     low = {name: plausible_range(_FIELDS[name]).ends(value)[0] for name, value in assumed.items()}
     shortest = taken - sum(assumed[name] - low[name] for name in low)

@@ -8,9 +8,8 @@ from sizing.questions.require.report import Status
 from sizing.questions.require.searches import FieldSearch, JointSearch
 from sizing.run.checkpoint import ARCHIVE, MAIN
 from sizing.run.evaluation import RunReport
-from sizing.run.failures import seconds_before_reading
 from sizing.run.remedies import (
-    before_reading_text,
+    beyond_reading_text,
     export_to_wait_for,
     goodput_with_less_text,
     planning_text,
@@ -135,7 +134,7 @@ def _explain_obstacle_to_draining(write: Write, effective_interval_seconds: floa
 def _explain_obstacle_to_saving(run: RunRequest, figures: RunReport, write: Write) -> str:
     if run.inputs.checkpoint.tiers:
         share = percent_text(figures.overhead.fraction or 0.0)
-        max_stall = seconds_text(max(row.stall_seconds for row in figures.tiers))
+        max_stall = seconds_text(sum(row.stall_seconds for row in figures.tiers))
         return f"not met at any value; overhead is still {share} and max stall {max_stall}, all tiers included"
     waits = {
         "device-to-host": write.stalled_by_copy_seconds,
@@ -164,11 +163,10 @@ def _explain_obstacle_to_goodput(run: RunRequest, is_interval: bool, at_interval
 
 
 def _explain_obstacle_to_recovery(run: RunRequest, restore: Restore) -> str:
-    reliability, wanted = run.inputs.reliability, run.inputs.targets.recovery_seconds or 0.0
-    before = float(seconds_before_reading(reliability))
+    reliability = run.inputs.reliability
     measured = reliability.restart_seconds if reliability else None
-    if before >= wanted:
-        return f"not met at any value; {before_reading_text(reliability, max_seconds=wanted)}"
+    if beyond := beyond_reading_text(run):
+        return f"not met at any value; {beyond}"
     if measured is not None and measured > (restore.seconds or 0.0):
         return f"not met at any value; reliability.restart_seconds alone is {seconds_text(measured)}"
     reading = seconds_text(restore.seconds or 0.0)

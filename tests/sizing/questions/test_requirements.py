@@ -1189,3 +1189,16 @@ def test_an_interval_that_the_drain_stretches_is_set_beside_the_one_that_was_ask
     why = re.compile(r"with one checkpoint every [0-9.]+ (s|min) \(not 120.00 s, as the one before must have drained\)")
     assert why.search(of(stretched, WRITE, "max_stall_seconds").reason)
     assert "drained" not in of(kept, WRITE, "max_stall_seconds").reason
+
+
+def test_a_wait_for_nodes_that_no_storage_shortens_is_named() -> None:
+    reliability = {"mtbf_seconds": 36_000, "detection_seconds": 60, "relaunch_seconds": 300, "repair_seconds": 21_600}
+    waiting = document(reliability=reliability, targets={"recovery_seconds": 600})
+    reason = of(REQUIRE.answer(waiting), READ, "recovery_seconds").reason
+    assert reason.endswith("not met at any value; the wait for a node takes 6.00 h on average over all failures")
+    remedies = [check.remedy for check in answer(waiting).targets if check.target == "recovery_seconds"]
+    assert remedies == ["no storage meets it: the wait for a node takes 6.00 h on average over all failures"]
+    swapped = reliability | {"strategy": "spares", "spares": {"num": 400, "swap_seconds": 560}}
+    beside = document(reliability=swapped, targets={"recovery_seconds": 600})
+    reason = of(REQUIRE.answer(beside), READ, "recovery_seconds").reason
+    assert reason.endswith("not met at any value; detection and relaunch alone take 10.3 min")
