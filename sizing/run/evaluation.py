@@ -263,7 +263,7 @@ def run_warnings(
     yield from failure_warnings(
         inputs.reliability, num_gpus=workload.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
     )
-    yield from recovery_warnings(run.recovery)
+    yield from recovery_warnings(run.recovery, inputs.reliability, workload=workload)
     yield from notice_warnings(run, inputs)
     yield from interval_warnings(
         run.interval,

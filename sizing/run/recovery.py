@@ -215,10 +215,19 @@ def _save_seconds(levels: Sequence[Level]) -> Numbers:
     return copy + main.stall_seconds + main.drain_seconds
 
 
-def recovery_warnings(recovery: Recovery | None) -> Iterator[str]:
-    """What a reader must know of spares that run out."""
-    if recovery is None:
+def recovery_warnings(
+    recovery: Recovery | None, reliability: Reliability | None, *, workload: CheckpointWorkload
+) -> Iterator[str]:
+    """What a reader must know of spares that run out, and of failures that take more nodes than one."""
+    if recovery is None or reliability is None:
         return
+    within_node = reliability.smaller_than_fraction("rack", num_nodes=workload.num_nodes, num_gpus=workload.num_gpus)
+    beyond_node = 0.0 if within_node is None else 1.0 - float(within_node)
+    if recovery.wait_for_node_seconds is not None and beyond_node > NOTABLE_FRACTION:
+        yield (
+            f"{percent_text(beyond_node)} of the failures take a rack or more (reliability.components): each is "
+            "counted as a wait for one node, and where all its nodes must be repaired the run loses more"
+        )
     runs_out = recovery.spares_run_out_fraction
     if recovery.num_spare_nodes and runs_out is not None and runs_out > NOTABLE_FRACTION:
         yield (

@@ -472,3 +472,14 @@ def test_what_gives_peers_a_copy_is_a_field_of_the_framework_and_does_so(
     with pytest.raises(InvalidInput, match=f"raise parallelism.data or {remedy}"):
         answer(scenario)
     answer(scenario | applied)
+
+
+def test_failures_of_whole_racks_that_wait_for_one_node_are_warned_of() -> None:
+    parts = [{"name": name, "mtbf_seconds": "400h", "loss_domain": name} for name in ("node", "rack")]
+    asked = {"components": parts, "detection_seconds": 60, "relaunch_seconds": 300, "repair_seconds": "6h"}
+    warnings = answer(DP | {"reliability": asked}).warnings
+    assert [each.partition(" take a rack")[0] for each in warnings if "take a rack" in each] == [
+        "50.0 % of the failures"
+    ]
+    without_repairs = {name: value for name, value in asked.items() if name != "repair_seconds"}
+    assert not [each for each in answer(DP | {"reliability": without_repairs}).warnings if "take a rack" in each]
