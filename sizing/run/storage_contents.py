@@ -9,6 +9,9 @@ import numpy as np
 from sizing.run.workload import Chain
 from sizing.storage.transfer import Numbers
 
+MAX_COUNT = 2.0**53
+"""Saves and checkpoints beyond are not counted: from here on a float has no next whole number."""
+
 
 @dataclass(frozen=True, slots=True)
 class StorageContents:
@@ -70,7 +73,7 @@ class StorageContents:
         best_bytes = self.num_best * self.chain.full_bytes
         best_alone = np.floor(np.maximum(0.0, room_bytes) / self.chain.full_bytes)
         beside_best = self.num_best + self.chain.num_kept_in(np.subtract(room_bytes, best_bytes))
-        return np.where(np.less(room_bytes, best_bytes), best_alone, beside_best)
+        return np.minimum(MAX_COUNT, np.where(np.less(room_bytes, best_bytes), best_alone, beside_best))
 
     @property
     def undeleted(self) -> StorageContents:
@@ -98,6 +101,7 @@ class StorageContents:
         # Where none is deleted there is no end: then that many do not fit, however small they are.
         smallest = np.minimum(chain.full_bytes, chain.small_bytes)
         until_all = np.where(np.isinf(until_all), np.floor(np.maximum(0.0, room) / smallest) + 1, until_all)
+        until_all = np.minimum(until_all, MAX_COUNT)
 
         def other_bytes(num_saves: Numbers) -> Numbers:
             return self.checkpoints_bytes(num_saves) + self.exported_bytes(num_saves)

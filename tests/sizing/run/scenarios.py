@@ -29,6 +29,15 @@ ASYNC: dict[str, Any] = {
     "reliability": {"failures_per_node_day": 0.0038, "detection_seconds": "1min", "relaunch_seconds": "5min"},
 }
 
+LLAMA_8B: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "training": {"framework": "megatron", "distributed_optimizer": True},
+    "parallelism": {"data": 8},
+    "checkpoint": {"interval_seconds": "30min"},
+    "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}},
+    "cluster": {"node": "dgx-h100"},
+}
+
 
 def document(base: dict[str, Any], **blocks: dict[str, Any] | None) -> dict[str, Any]:
     """A scenario with fields set over its blocks; None takes a block out."""

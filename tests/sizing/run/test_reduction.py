@@ -15,7 +15,7 @@ from sizing.run.retention import Retention, capacity_over_time, full_after_secon
 from sizing.run.workload import Chain
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.state import StatePart
-from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, document, report, tiered, write_of
+from tests.sizing.run.scenarios import ARCHIVE, ASYNC, LLAMA_8B, NVME, document, report, tiered, write_of
 
 WHOLE = 13_800_000_000_000
 NUM_WRITERS, NUM_GPUS, NUM_REPLICAS = 512, 3072, 6
@@ -38,14 +38,6 @@ MIXTURE: dict[str, Any] = {
     "storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "20 GB/s"}},
     "cluster": {"node": "dgx-h100"},
     "reliability": FAILING,
-}
-LLAMA_8B: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "training": {"framework": "megatron", "distributed_optimizer": True},
-    "parallelism": {"data": 8},
-    "checkpoint": {"interval_seconds": "30min"},
-    "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}},
-    "cluster": {"node": "dgx-h100"},
 }
 ROUTED, DENSE = 45_097_156_608, 46_702_792_704 - 45_097_156_608
 

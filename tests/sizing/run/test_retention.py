@@ -8,7 +8,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.present.purchase import required_rows
 from sizing.report import SizingReport, answer
-from tests.sizing.run.scenarios import report
+from tests.sizing.run.scenarios import LLAMA_8B, report
 
 CHECKPOINT = 13_800_000_000_000
 WEIGHTS = 2 / 14 * CHECKPOINT
@@ -96,14 +96,6 @@ def test_a_disk_that_is_too_small_is_told_with_a_remedy_that_fits(disk: str, kee
         assert answer(document | {"training": alone, "retention": {"disk_bytes": disk}}).capacity.fits_disk
 
 
-LLAMA_8B: dict[str, Any] = {
-    "model": {"preset": "llama-3.1-8b"},
-    "training": {"framework": "megatron", "distributed_optimizer": True},
-    "parallelism": {"data": 8},
-    "checkpoint": {"interval_seconds": "30min"},
-    "storage": {"profile": {"write_bytes_per_second": "5 GB/s", "read_bytes_per_second": "5 GB/s"}},
-    "cluster": {"node": "dgx-h100"},
-}
 SAVE, OF_WEIGHTS = 112.42e9, 16.06e9
 TWO_MONTHS = {"keep_weights_every": 10, "run_seconds": "60d"}
 
@@ -173,3 +165,13 @@ def test_weights_kept_for_an_unknown_time_are_told_by_the_day() -> None:
     assert found.capacity.disk_exceeded_seconds == pytest.approx(10.06 * 86_400, rel=1e-3)
     known = report(LLAMA_8B, retention=TWO_MONTHS)
     assert not any("Kept weights add" in each for each in known.warnings)
+
+
+@pytest.mark.parametrize("observed_bytes", [1, 3, 7_001, 99_991])
+def test_tiny_checkpoints_on_the_largest_disk_have_an_answer(observed_bytes: int) -> None:
+    """More of them fit than a float can count one by one."""
+    for kept in ({}, {"keep_weights_every": 3, "run_seconds": "30d"}):
+        document = {"model": {"preset": "gpt2"}, "checkpoint": {"observed_bytes": observed_bytes}}
+        capacity = answer(document | {"retention": {"disk_bytes": "1000 EB", "free_fraction": 0} | kept}).capacity
+        assert capacity.disk_checkpoints == 2**53
+        assert capacity.fits_disk
