@@ -123,7 +123,7 @@ def test_a_person_logs_in_works_and_logs_out(context: BrowserContext, instances:
     page = context.new_page()
     page.goto(f"{instances.address}/scenarios#from-here")
     page.locator("#problems .problem").wait_for()
-    assert "log in, or send the header" in page.locator("#problems").inner_text()
+    assert "This needs that you log in, or a token" in page.locator("#problems").inner_text()
     context.on("console", lambda message: said.append(f"{message.text} {message.location}"))
     log_in(page, "alice")
     page.get_by_text("You are logged in as alice, scope write.").wait_for()

@@ -6,6 +6,7 @@ const KEY = "checkpoint-sizing-token";
 export const JSON_TYPE = "application/json";
 const UNAUTHORIZED = 401;
 const NO_TOKEN = "This needs a token that is not expired or revoked: type one into the field Token. Who runs the service makes them.";
+const NO_LOGIN = "This needs that you log in, or a token that is not expired or revoked in the field Token. Who runs the service makes them.";
 export const WORDS = "application/vnd.checkpoint-sizing.presentation+json";
 
 /** Keep a token until the tab is closed. */
@@ -58,6 +59,12 @@ async function send(method, path, headers, body) {
   const token = sessionStorage.getItem(KEY);
   const authorized = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
   const response = await fetch(path, { method, headers: authorized, body });
-  if (response.status === UNAUTHORIZED) throw new Problems({ status: UNAUTHORIZED, detail: NO_TOKEN, errors: [{ field: "authorization", sentence: NO_TOKEN }] });
+  if (response.status === UNAUTHORIZED) throw await unauthorized();
   return settled(response, { headers: authorized });
+}
+
+async function unauthorized() {
+  const { offers_login } = await (await fetch("session")).json();
+  const sentence = offers_login ? NO_LOGIN : NO_TOKEN;
+  return new Problems({ status: UNAUTHORIZED, detail: sentence, errors: [{ field: "authorization", sentence }] });
 }

@@ -230,4 +230,6 @@ if __name__ == "__main__":
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     KINDS[sys.argv[1]](Path(sys.argv[2]))
     if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()  # whose threads would else abort the process as it ends, now and then
+        torch.distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # threads of torch that want the interpreter while it ends would abort the process, now and then
