@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sizing.frameworks import FRAMEWORKS
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
+from sizing.layout.holders import HolderClass, content_of
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
@@ -26,7 +28,8 @@ class Sharding:
     `shard_group`: number of ranks that each have their own rows of every tensor. Only FSDP cuts tensors; ZeRO and a
     distributed optimizer divide one flat buffer of all tensors. `copies_fp32_weights`: the optimizer keeps an fp32 copy
     of its share even of fp32 weights. `fullest_over_mean`: bytes of the fullest of these ranks over those of the mean,
-    above 1 where embedding tables stand whole on one rank.
+    above 1 where embedding tables stand whole on one rank. `mesh`: ranks over which FSDP2 cuts every tensor by rows, so
+    that the first ones may have more than the mean.
     """
 
     weights: Ranks
@@ -36,6 +39,7 @@ class Sharding:
     gathers: GatheredUnits
     copies_fp32_weights: bool = False
     fullest_over_mean: float = 1.0
+    mesh: FsdpMesh | None = None
 
 
 UNDIVIDED = Sharding(weights=WHOLE, gradients=WHOLE, optimizer=WHOLE, shard_group=1, gathers="nothing")
@@ -72,6 +76,32 @@ def with_placed_tables(sharding: Sharding, span: StageSpan, parallelism: Paralle
     if not parallelism.places_tables:
         return sharding
     return replace(sharding, fullest_over_mean=FsdpSpan.of(span, FsdpMesh.of(parallelism)).fullest_over_mean)
+
+
+def with_fullest_shards(holders: Iterable[HolderClass], mesh: FsdpMesh | None) -> tuple[HolderClass, ...]:
+    """Return the holders with what the fullest of the ranks has over which FSDP2 cuts their tensors by rows.
+
+    8 experts over 64 ranks are a whole one on each of 8 ranks: FSDP2 cuts rows as torch.chunk does, and pads the shards
+    of the other ranks to that size. Source: PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
+
+    >>> from sizing.layout.holders import holder_classes
+    >>> from sizing.layout.stages import stage_spans
+    >>> from sizing.model import TensorGroup
+    >>> experts, degrees = TensorGroup("experts.weight", (6, 5), 1, layers=range(1), experts=8), Parallelism(data=64)
+    >>> holders = holder_classes(stage_spans((experts,), degrees, num_layers=1), degrees, ())
+    >>> [holder.expert.fullest.parameters for holder in with_fullest_shards(holders, FsdpMesh.of(degrees))]
+    [30]
+    """
+    if mesh is None:
+        return tuple(holders)
+    classes = []
+    for each in holders:
+        shards = FsdpSpan.of(each.span, mesh).fullest_shards(each.tensor_ranks.start)
+        dense, expert = (content_of(some, ()) for some in shards)
+        classes.append(
+            replace(each, dense=replace(each.dense, fullest=dense), expert=replace(each.expert, fullest=expert))
+        )
+    return tuple(classes)
 
 
 def ranks_of_a_copy(parallelism: Parallelism, *, shard_group: int) -> int:
@@ -123,7 +153,14 @@ def shard_by_fsdp(parallelism: Parallelism) -> Sharding:
     ranks = Ranks(mesh.shards, mesh.expert_shards)
     gathers: GatheredUnits = "nothing" if max(ranks) == 1 else "stages" if has_stages else "layers"
     gradients = WHOLE if has_stages else ranks
-    return Sharding(weights=ranks, gradients=gradients, optimizer=ranks, shard_group=mesh.shards, gathers=gathers)
+    return Sharding(
+        weights=ranks,
+        gradients=gradients,
+        optimizer=ranks,
+        shard_group=mesh.shards,
+        gathers=gathers,
+        mesh=None if max(ranks) == 1 else mesh,
+    )
 
 
 def _shard_by_mesh_axes(parallelism: Parallelism) -> Sharding:

@@ -17,12 +17,13 @@ from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
+from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import HolderClass, holder_classes
 from sizing.layout.sharding import (
     ZERO_STAGE_OF_WEIGHTS,
     Sharding,
     has_distributed_optimizer,
-    with_placed_tables,
+    with_fullest_shards,
     zero_stage_of,
 )
 from sizing.layout.stages import stage_spans
@@ -58,7 +59,7 @@ class MemoryQuestion:
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
         self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor), training))
-        self._known_holders: dict[tuple[Parallelism, bool], Sequence[HolderClass]] = {}
+        self._known_holders: dict[tuple[Parallelism, bool, FsdpMesh | None], Sequence[HolderClass]] = {}
 
     def model(self, *, tensor: int) -> ResolvedModel:
         """Return the model as this many tensor ranks hold it."""
@@ -118,12 +119,11 @@ class MemoryQuestion:
         sharding = self.sharding(parallelism)
 
         def memory_of(training: Training) -> GpuMemory:
-            holders = self._holders(parallelism, training)
             return gpu_memory(
                 training,
                 parallelism,
-                holders=holders,
-                sharding=with_placed_tables(sharding, holders[0].span, parallelism),
+                holders=self._holders(parallelism, training, sharding),
+                sharding=sharding,
                 model=self.model(tensor=parallelism.tensor),
                 node=self.node,
                 work=self._work(parallelism.tensor),
@@ -133,18 +133,19 @@ class MemoryQuestion:
 
     def host_state_bytes(self, parallelism: Parallelism, training: Training, *, place: str) -> float:
         """Return the bytes of state that the fullest rank keeps in a place off its GPU."""
-        holders = self._holders(parallelism, training)
-        rule = StateRule.of(training, with_placed_tables(self.sharding(parallelism), holders[0].span, parallelism))
+        sharding = self.sharding(parallelism)
+        holders, rule = self._holders(parallelism, training, sharding), StateRule.of(training, sharding)
         return state_bytes_off_gpu(training, parallelism, place=place, holders=holders, rule=rule)
 
-    def _holders(self, parallelism: Parallelism, training: Training) -> Sequence[HolderClass]:
+    def _holders(self, parallelism: Parallelism, training: Training, sharding: Sharding) -> Sequence[HolderClass]:
         is_folded = training.folds_pipeline
-        key = parallelism.model_copy(update=_REPLICAS), is_folded
+        key = parallelism.model_copy(update=_REPLICAS), is_folded, sharding.mesh
         if key not in self._known_holders:
             model = self.model(tensor=parallelism.tensor)
             inventory = trained_inventory(model.inventory, training)
             spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
-            self._known_holders[key] = holder_classes(spans, parallelism, ())
+            holders = holder_classes(spans, parallelism, ())
+            self._known_holders[key] = with_fullest_shards(holders, sharding.mesh)
         return self._known_holders[key]
 
     def may_divide(self, given: Parallelism) -> bool:

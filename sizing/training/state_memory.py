@@ -236,7 +236,7 @@ class StateRule:
     def rank_bytes(self, dense: Content, expert: Content) -> float:
         """Return the state bytes of a rank that holds these dense and expert tensors."""
         shared = self.sharding
-        return shared.fullest_over_mean * self._bytes(
+        return self._bytes(
             dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
         ) + self._bytes(
             expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
@@ -248,18 +248,29 @@ class StateRule:
         return self.weights * (divided + expert.trained_parameters / self.sharding.weights.expert)
 
     def _bytes(self, content: Content, *, weights: int, gradients: int, optimizer: int) -> float:
-        """Return the bytes of a rank's content, each part divided over its number of ranks."""
-        frozen, num_matrix = self.frozen or FrozenBytes(self.weights, self.weights), content.frozen_matrix_parameters
-        num_other = content.parameters - content.trained_parameters - num_matrix
-        trained = content.trained_parameters - (1 - self.copied_fraction) * content.copied_parameters
-        all_weights = trained * self.weights + num_matrix * frozen.matrix + num_other * frozen.other
+        """Return the bytes of the fullest rank of a content, each part divided over its number of ranks."""
+        frozen = self.frozen or FrozenBytes(self.weights, self.weights)
+
+        def trained_over(num_ranks: int) -> float:
+            held, equal_shares = _held(content, num_ranks)
+            return (held.trained_parameters - (1 - self.copied_fraction) * held.copied_parameters) / equal_shares
+
+        held, equal_shares = _held(content, weights)
+        num_matrix = held.frozen_matrix_parameters
+        num_other = held.parameters - held.trained_parameters - num_matrix
         return (
-            trained * self.optimizer / optimizer
-            + trained * self.gradients / gradients
-            + all_weights / weights
-            + num_matrix * frozen.scales
+            trained_over(optimizer) * self.optimizer
+            + trained_over(gradients) * self.gradients
+            + trained_over(weights) * self.weights
+            + (num_matrix * frozen.matrix + num_other * frozen.other) / equal_shares
+            + content.frozen_matrix_parameters * frozen.scales
             + content.parameters * self.gathered
         )
+
+
+def _held(content: Content, num_ranks: int) -> tuple[Content, int]:
+    """Return what the fullest of the ranks holds that divide a content, and the number of its equal shares."""
+    return (content, num_ranks) if content.fullest is None or num_ranks == 1 else (content.fullest, 1)
 
 
 FORWARD_AND_BACKWARD = 2
