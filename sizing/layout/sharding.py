@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, resident_statistics
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
-from sizing.layout.holders import HolderClass, content_of
+from sizing.layout.holders import HolderClass, content_of, rank_shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
@@ -78,9 +78,12 @@ def with_placed_tables(sharding: Sharding, span: StageSpan, parallelism: Paralle
     return replace(sharding, fullest_over_mean=FsdpSpan.of(span, FsdpMesh.of(parallelism)).fullest_over_mean)
 
 
-def with_fullest_shards(holders: Iterable[HolderClass], mesh: FsdpMesh | None) -> tuple[HolderClass, ...]:
-    """Return the holders with what the fullest of the ranks has over which FSDP2 cuts their tensors by rows.
+def resident_holders(
+    holders: Iterable[HolderClass], training: Training, parallelism: Parallelism, sharding: Sharding
+) -> tuple[HolderClass, ...]:
+    """Return the holders with what training keeps of their tensors, beside what each parameter has alike.
 
+    This is the bytes of `resident_statistics`, and the content of the fullest of the ranks over which FSDP2 cuts rows.
     8 experts over 64 ranks are a whole one on each of 8 ranks: FSDP2 cuts rows as torch.chunk does, and pads the shards
     of the other ranks to that size. Source: PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
 
@@ -89,18 +92,22 @@ def with_fullest_shards(holders: Iterable[HolderClass], mesh: FsdpMesh | None) -
     >>> from sizing.model import TensorGroup
     >>> experts, degrees = TensorGroup("experts.weight", (6, 5), 1, layers=range(1), experts=8), Parallelism(data=64)
     >>> holders = holder_classes(stage_spans((experts,), degrees, num_layers=1), degrees, ())
-    >>> [holder.expert.fullest.parameters for holder in with_fullest_shards(holders, FsdpMesh.of(degrees))]
-    [30]
+    >>> training = Training(framework="fsdp2")
+    >>> (resident,) = resident_holders(holders, training, degrees, sharding_of(training, degrees))
+    >>> resident.expert.fullest.parameters
+    30
     """
-    if mesh is None:
-        return tuple(holders)
+    statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
     classes = []
     for each in holders:
-        shards = FsdpSpan.of(each.span, mesh).fullest_shards(each.tensor_ranks.start)
-        dense, expert = (content_of(some, ()) for some in shards)
-        classes.append(
-            replace(each, dense=replace(each.dense, fullest=dense), expert=replace(each.expert, fullest=expert))
-        )
+        dense, expert, rank = each.dense, each.expert, each.tensor_ranks.start
+        if statistics:
+            dense, expert = (content_of(some, statistics) for some in rank_shards(each.span, parallelism, rank))
+        if sharding.mesh is not None:
+            shards = FsdpSpan.of(each.span, sharding.mesh).fullest_shards(rank)
+            of_dense, of_experts = (content_of(some, statistics) for some in shards)
+            dense, expert = replace(dense, fullest=of_dense), replace(expert, fullest=of_experts)
+        classes.append(HolderClass(each.span, each.tensor_ranks, dense, expert))
     return tuple(classes)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 
 from sizing.cluster import ResolvedNode
 from sizing.errors import InvalidInput
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, resident_statistics
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
@@ -23,13 +23,13 @@ from sizing.layout.sharding import (
     ZERO_STAGE_OF_WEIGHTS,
     Sharding,
     has_distributed_optimizer,
-    with_fullest_shards,
+    resident_holders,
     zero_stage_of,
 )
 from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import Model, ResolvedModel
-from sizing.state import Training
+from sizing.state import StatePart, Training
 from sizing.state.offload import Offload, Place
 from sizing.state.training import Recomputation
 from sizing.training.activations import uncounted_activations
@@ -59,7 +59,9 @@ class MemoryQuestion:
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
         self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor), training))
-        self._known_holders: dict[tuple[Parallelism, bool, FsdpMesh | None], Sequence[HolderClass]] = {}
+        self._known_holders: dict[
+            tuple[Parallelism, bool, FsdpMesh | None, tuple[StatePart, ...]], Sequence[HolderClass]
+        ] = {}
 
     def model(self, *, tensor: int) -> ResolvedModel:
         """Return the model as this many tensor ranks hold it."""
@@ -139,13 +141,14 @@ class MemoryQuestion:
 
     def _holders(self, parallelism: Parallelism, training: Training, sharding: Sharding) -> Sequence[HolderClass]:
         is_folded = training.folds_pipeline
-        key = parallelism.model_copy(update=_REPLICAS), is_folded, sharding.mesh
+        statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
+        key = parallelism.model_copy(update=_REPLICAS), is_folded, sharding.mesh, statistics
         if key not in self._known_holders:
             model = self.model(tensor=parallelism.tensor)
             inventory = trained_inventory(model.inventory, training)
             spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
             holders = holder_classes(spans, parallelism, ())
-            self._known_holders[key] = with_fullest_shards(holders, sharding.mesh)
+            self._known_holders[key] = resident_holders(holders, training, parallelism, sharding)
         return self._known_holders[key]
 
     def may_divide(self, given: Parallelism) -> bool:

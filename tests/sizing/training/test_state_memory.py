@@ -94,6 +94,52 @@ def test_the_fullest_gpu_holds_what_the_largest_file_has_and_its_gradients(prese
     assert report.training.gpu_state_bytes == pytest.approx(report.layout.max_rank_bytes * 16 / 12, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("preset", "framework", "optimizer", "num_ranks"),
+    [
+        ("gemma-3-1b", "ddp", "muon", 1),
+        ("gemma-3-1b", "ddp", "adam-8bit", 1),
+        ("gemma-3-1b", "fsdp2", "adam-8bit", 8),
+        ("qwen3-30b-a3b", "fsdp2", "muon", 96),
+        ("llama-3-8b", "fsdp2", "adafactor", 64),
+        ("llama-3-8b", "fsdp2", "shampoo", 64),
+        ("llama-3-8b", "ddp", "soap", 1),
+    ],
+)
+def test_a_gpu_holds_the_moments_that_its_file_has(preset: str, framework: str, optimizer: str, num_ranks: int) -> None:
+    """What a file lacks of a rank's state are fp32 gradients: as many bytes as of fp32 weights."""
+    training = {"framework": framework, "optimizer": optimizer}
+    document = {"model": {"preset": preset}, "parallelism": {"data": num_ranks}}
+    report, weights = (
+        answer(document | {"training": training | saved})
+        for saved in ({}, {"saved_state": {"master": None, "moments": None}})
+    )
+    in_files = report.layout.max_rank_bytes + weights.layout.max_rank_bytes
+    assert report.training.gpu_state_bytes == pytest.approx(in_files, rel=1e-3)
+
+
+def test_what_is_saved_of_moments_does_not_change_what_a_gpu_holds() -> None:
+    training = {"framework": "ddp", "optimizer": "muon"}
+    document = {"model": {"preset": "gemma-3-1b"}}
+    whole, weights_alone = (
+        answer(document | {"training": training | saved}).training.gpu_state_bytes
+        for saved in ({}, {"saved_state": {"moments": None}})
+    )
+    assert whole == weights_alone
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam-8bit"])
+def test_an_optimizer_off_the_gpu_takes_its_moments_along(optimizer: str) -> None:
+    """FSDP2 keeps 4 bytes of weights and 4 of gradients; both leave with the moments."""
+    training = {"framework": "fsdp2", "optimizer": optimizer}
+    document = {"model": {"preset": "gemma-3-1b"}, "parallelism": {"data": 8}}
+    offload = {"offload": {"optimizer": "host", "weights": "host"}}
+    on_gpu, off_gpu = (answer(document | {"training": training | place}) for place in ({}, offload))
+    assert off_gpu.offload is not None
+    assert off_gpu.training.gpu_state_bytes == 0
+    assert off_gpu.offload.host_bytes == pytest.approx(8 * on_gpu.training.gpu_state_bytes, rel=1e-6)
+
+
 def test_the_layout_search_leaves_out_more_ranks_of_fsdp_than_experts_that_one_of_them_cannot_hold() -> None:
     question = {"scenario": MIXTRAL_ON_64_RANKS | {"parallelism": {}, "cluster": {"num_gpus": 64, "node": "dgx-h100"}}}
     found = [each.parallelism for each in LAYOUTS.answer(question | {"max_layouts": 100}).layouts]
