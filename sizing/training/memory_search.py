@@ -31,6 +31,7 @@ from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import Model, ResolvedModel
 from sizing.state import StatePart, Training
 from sizing.state.offload import Offload, Place
+from sizing.state.optimizers import needs_whole_matrices
 from sizing.state.training import Recomputation
 from sizing.training.activations import uncounted_activations
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
@@ -152,8 +153,9 @@ class MemoryQuestion:
         return self._known_holders[key]
 
     def may_divide(self, given: Parallelism) -> bool:
-        """Return whether each replica holds all state, which FSDP would divide."""
-        return FRAMEWORKS[self.training.framework].shards == "shard-group" and given.shard_group is None
+        """Return whether each replica holds all state, and FSDP would divide it."""
+        is_whole = FRAMEWORKS[self.training.framework].shards == "shard-group" and given.shard_group is None
+        return is_whole and not needs_whole_matrices(self.training.optimizer)
 
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
         """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks."""

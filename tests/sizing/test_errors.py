@@ -193,6 +193,15 @@ def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
             )
         ),
         (
+            {
+                "model": {"preset": "llama-3-8b"},
+                "training": {"framework": "fsdp2", "optimizer": "soap"},
+                "parallelism": {"data": 64},
+            },
+            "training.optimizer must be one that takes parts of matrices, which FSDP2 cuts over 64 ranks, got 'soap': "
+            "choose shampoo, muon or adamw, or training.framework megatron or ddp",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": 10**400}}},
             "storage.profile.write_bytes_per_second must be a",
         ),

@@ -128,6 +128,22 @@ def test_what_is_saved_of_moments_does_not_change_what_a_gpu_holds() -> None:
     assert whole == weights_alone
 
 
+def test_fsdp_is_no_way_out_for_an_optimizer_of_whole_matrices() -> None:
+    cluster = {"cluster": {"node": "dgx-h100"}}
+    training = {"framework": "ddp"}
+    ways = [
+        warning
+        for optimizer in ("adamw", "soap")
+        for warning in answer(
+            cluster
+            | {"model": {"preset": "llama-3-8b"}, "parallelism": {"data": 8}}
+            | {"training": training | {"optimizer": optimizer}}
+        ).warnings
+        if "cannot run" in warning
+    ]
+    assert ["fsdp2" in way for way in ways] == [True, False]
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "adam-8bit"])
 def test_an_optimizer_off_the_gpu_takes_its_moments_along(optimizer: str) -> None:
     """FSDP2 keeps 4 bytes of weights and 4 of gradients; both leave with the moments."""
