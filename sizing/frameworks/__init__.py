@@ -2,6 +2,6 @@
 
 from sizing.frameworks.framework import Framework
 from sizing.frameworks.registry import FRAMEWORKS
-from sizing.frameworks.saved_parts import base_dtype, resident_parts, saved_parts
+from sizing.frameworks.saved_parts import base_dtype, resident_parts, resident_statistics, saved_parts
 
-__all__ = ["FRAMEWORKS", "Framework", "base_dtype", "resident_parts", "saved_parts"]
+__all__ = ["FRAMEWORKS", "Framework", "base_dtype", "resident_parts", "resident_statistics", "saved_parts"]

@@ -118,6 +118,20 @@ def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> 
     return _parts(dtypes, training, of_base=base_dtype(training))
 
 
+def resident_statistics(training: Training, *, is_sharded: bool) -> tuple[StatePart, ...]:
+    """Return the moments that the framework keeps while it trains, if their bytes follow from shapes and roles.
+
+    Empty where each parameter has equally many. `is_sharded`: FSDP or ZeRO divides the weights. Raises InvalidInput
+    where the framework does not train so.
+
+    >>> [len(resident_statistics(Training(optimizer=each), is_sharded=True)) for each in ("adamw", "muon", "sgd")]
+    [0, 1, 0]
+    """
+    dtypes = _dtypes(training, copies_fp32_weights=False)
+    parts = _parts(dtypes, training, of_base=None, of_copies=copy_dtype(training, is_sharded=is_sharded))
+    return tuple(part for part in parts if part.name == "moments" and part.bytes_per_parameter is None)
+
+
 def _dtypes(training: Training, *, copies_fp32_weights: bool) -> Mapping[PartName, Dtype]:
     """Return the dtype of each part that the framework keeps.
 

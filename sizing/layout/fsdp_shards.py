@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from sizing.layout.assignment import Assignment, Sizes, assign_to_empty, assigned_bytes, runs_of_equal
-from sizing.layout.holders import Shard
+from sizing.layout.holders import Shard, Shards
 from sizing.layout.parallelism import Parallelism, TableSharding
 from sizing.layout.stages import Holding, StageSpan
 
@@ -59,9 +59,7 @@ class FsdpMesh:
 
     def shards_over_width(self, holding: Holding) -> bool:
         """Return whether FSDP cuts experts along their own first dimension, as there are more ranks than experts."""
-        too_few = self.expert > 1 and self.expert * self.expert_shards > holding.experts
-        width = _cut_shape(holding, self.expert_tensor, 0)[0]
-        return too_few and width % self.expert_shards == 0
+        return self.expert > 1 and self.expert * self.expert_shards > holding.experts
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +170,19 @@ class FsdpSpan:
     def repeated_expert_shards(self, shard: int) -> list[Shard]:
         """List the shards of expert tensors that each expert-tensor rank has whole."""
         return [self._expert(h, shard, 0) for h in self.repeated_experts]
+
+    def fullest_shards(self, tensor_rank: int) -> Shards:
+        """List the dense and the expert shards of the shard of a tensor rank that has most of them.
+
+        The first has the most rows of every tensor. Where tables are placed, that with the most bytes of them counts.
+        """
+        shard = 0 if self.placed is None else int(assigned_bytes(_sizes(self.tables), self.placed).argmax())
+        first = self.expert_shard(shard=0, tensor_rank=tensor_rank)
+        experts = self.expert_shards(first, tensor_rank % self.mesh.expert_tensor)
+        return (
+            self.dense_shards(shard, tensor_rank) + self.repeated_shards(shard),
+            experts + self.repeated_expert_shards(first),
+        )
 
     def cut_edges(self) -> list[int]:
         """List the tensor ranks at which chunks of cut tensors become smaller, and the first."""

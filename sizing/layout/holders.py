@@ -57,7 +57,8 @@ class Content:
     """Number of parameters, and the bytes and tensors that each part of the state keeps of them.
 
     `frozen_matrix_parameters` are those of matrices of layers that are not trained, `copied_parameters` those of copies
-    that are trained whole beside adapters.
+    that are trained whole beside adapters. `fullest` is what the fullest of the ranks has over which FSDP cuts these
+    tensors by rows; without it, ranks that divide them have equal shares.
     """
 
     parameters: int
@@ -66,6 +67,7 @@ class Content:
     part_tensors: dict[PartName, int]
     frozen_matrix_parameters: int = 0
     copied_parameters: int = 0
+    fullest: Content | None = None
 
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """Return the bytes of some of the parts, by name."""

@@ -26,6 +26,7 @@ from sizing.layout.sharding import (
     Sharding,
     has_distributed_optimizer,
     optimizer_sharding_of,
+    resident_holders,
     with_placed_tables,
     zero_stage_of,
 )
@@ -195,7 +196,7 @@ def lay_out(
     if not contents.size.written_bytes:
         raise nothing_to_save("weights of frozen tensors alone, which it leaves out")
     return CheckpointLayout(
-        **vars(contents),
+        **vars(contents) | {"holders": resident_holders(contents.holders, training, parallelism, sharding)},
         on_nodes=writers_on_nodes(parallelism, node=node, size=contents.size, writers=contents.writers),
         saved_as=saved_as,
         sharding=with_placed_tables(sharding, contents.holders[0].span, parallelism),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, resident_statistics
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
+from sizing.layout.holders import HolderClass, content_of, rank_shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
@@ -26,7 +28,8 @@ class Sharding:
     `shard_group`: number of ranks that each have their own rows of every tensor. Only FSDP cuts tensors; ZeRO and a
     distributed optimizer divide one flat buffer of all tensors. `copies_fp32_weights`: the optimizer keeps an fp32 copy
     of its share even of fp32 weights. `fullest_over_mean`: bytes of the fullest of these ranks over those of the mean,
-    above 1 where embedding tables stand whole on one rank.
+    above 1 where embedding tables stand whole on one rank. `mesh`: ranks over which FSDP2 cuts every tensor by rows, so
+    that the first ones may have more than the mean.
     """
 
     weights: Ranks
@@ -36,6 +39,7 @@ class Sharding:
     gathers: GatheredUnits
     copies_fp32_weights: bool = False
     fullest_over_mean: float = 1.0
+    mesh: FsdpMesh | None = None
 
 
 UNDIVIDED = Sharding(weights=WHOLE, gradients=WHOLE, optimizer=WHOLE, shard_group=1, gathers="nothing")
@@ -72,6 +76,39 @@ def with_placed_tables(sharding: Sharding, span: StageSpan, parallelism: Paralle
     if not parallelism.places_tables:
         return sharding
     return replace(sharding, fullest_over_mean=FsdpSpan.of(span, FsdpMesh.of(parallelism)).fullest_over_mean)
+
+
+def resident_holders(
+    holders: Iterable[HolderClass], training: Training, parallelism: Parallelism, sharding: Sharding
+) -> tuple[HolderClass, ...]:
+    """Return the holders with what training keeps of their tensors, beside what each parameter has alike.
+
+    This is the bytes of `resident_statistics`, and the content of the fullest of the ranks over which FSDP2 cuts rows.
+    8 experts over 64 ranks are a whole one on each of 8 ranks: FSDP2 cuts rows as torch.chunk does, and pads the shards
+    of the other ranks to that size. Source: PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
+
+    >>> from sizing.layout.holders import holder_classes
+    >>> from sizing.layout.stages import stage_spans
+    >>> from sizing.model import TensorGroup
+    >>> experts, degrees = TensorGroup("experts.weight", (6, 5), 1, layers=range(1), experts=8), Parallelism(data=64)
+    >>> holders = holder_classes(stage_spans((experts,), degrees, num_layers=1), degrees, ())
+    >>> training = Training(framework="fsdp2")
+    >>> (resident,) = resident_holders(holders, training, degrees, sharding_of(training, degrees))
+    >>> resident.expert.fullest.parameters
+    30
+    """
+    statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
+    classes = []
+    for each in holders:
+        dense, expert, rank = each.dense, each.expert, each.tensor_ranks.start
+        if statistics:
+            dense, expert = (content_of(some, statistics) for some in rank_shards(each.span, parallelism, rank))
+        if sharding.mesh is not None:
+            shards = FsdpSpan.of(each.span, sharding.mesh).fullest_shards(rank)
+            of_dense, of_experts = (content_of(some, statistics) for some in shards)
+            dense, expert = replace(dense, fullest=of_dense), replace(expert, fullest=of_experts)
+        classes.append(HolderClass(each.span, each.tensor_ranks, dense, expert))
+    return tuple(classes)
 
 
 def ranks_of_a_copy(parallelism: Parallelism, *, shard_group: int) -> int:
@@ -123,7 +160,14 @@ def shard_by_fsdp(parallelism: Parallelism) -> Sharding:
     ranks = Ranks(mesh.shards, mesh.expert_shards)
     gathers: GatheredUnits = "nothing" if max(ranks) == 1 else "stages" if has_stages else "layers"
     gradients = WHOLE if has_stages else ranks
-    return Sharding(weights=ranks, gradients=gradients, optimizer=ranks, shard_group=mesh.shards, gathers=gathers)
+    return Sharding(
+        weights=ranks,
+        gradients=gradients,
+        optimizer=ranks,
+        shard_group=mesh.shards,
+        gathers=gathers,
+        mesh=None if max(ranks) == 1 else mesh,
+    )
 
 
 def _shard_by_mesh_axes(parallelism: Parallelism) -> Sharding:

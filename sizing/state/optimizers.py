@@ -64,8 +64,8 @@ _SHAMPOO_BLOCK = 1024
 WHOLE_MATRICES: dict[Optimizer, str] = {
     "muon": "the momentum is divided as other moments are, as FSDP2 does; Megatron's layer-wise optimizer deals whole "
     "matrices over data ranks, so there the largest rank holds more, in the same total",
-    "soap": "its framework decides: Megatron deals whole matrices over data ranks; FSDP2 and DeepSpeed, whose ZeRO "
-    "cuts flat buffers, are not documented",
+    "soap": "its framework decides: Megatron deals whole matrices over data ranks; DeepSpeed, whose ZeRO cuts flat "
+    "buffers, is not documented",
     "shampoo": "blocks of what a rank holds, as distributed_shampoo makes of FSDP2's shards; others are not documented",
 }
 """Optimizers whose step takes a matrix as a whole, and how ranks then divide what is kept of it. Source: Megatron-LM,
@@ -251,6 +251,18 @@ def is_row_wise(optimizer: Optimizer) -> bool:
     ['rowwise-adagrad']
     """
     return any(moment.rule == "rows" for moment in OPTIMIZERS[optimizer])
+
+
+def needs_whole_matrices(optimizer: Optimizer) -> bool:
+    """Return whether an optimizer cannot take rows of a matrix, as it keeps a Gram matrix of each whole side.
+
+    A step of pytorch_optimizer's SOAP (4.1.0, with torch 2.13.0) on matrices that FSDP2 cuts over two ranks ends with
+    "got mixed torch.Tensor and DTensor". Shampoo makes blocks of what a rank holds.
+
+    >>> [optimizer for optimizer in OPTIMIZERS if needs_whole_matrices(optimizer)]
+    ['soap']
+    """
+    return any(moment.rule == "grams" for moment in OPTIMIZERS[optimizer])
 
 
 def needs_matrices(optimizer: Optimizer) -> bool:

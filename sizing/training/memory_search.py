@@ -13,23 +13,25 @@ from typing import Any, NamedTuple, get_args
 
 from sizing.cluster import ResolvedNode
 from sizing.errors import InvalidInput
-from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks import FRAMEWORKS, resident_statistics
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
+from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import HolderClass, holder_classes
 from sizing.layout.sharding import (
     ZERO_STAGE_OF_WEIGHTS,
     Sharding,
     has_distributed_optimizer,
-    with_placed_tables,
+    resident_holders,
     zero_stage_of,
 )
 from sizing.layout.stages import stage_spans
 from sizing.layout.trained_model import resolved_model, trained_inventory
 from sizing.model import Model, ResolvedModel
-from sizing.state import Training
+from sizing.state import StatePart, Training
 from sizing.state.offload import Offload, Place
+from sizing.state.optimizers import needs_whole_matrices
 from sizing.state.training import Recomputation
 from sizing.training.activations import uncounted_activations
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
@@ -58,7 +60,9 @@ class MemoryQuestion:
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
         self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor), training))
-        self._known_holders: dict[tuple[Parallelism, bool], Sequence[HolderClass]] = {}
+        self._known_holders: dict[
+            tuple[Parallelism, bool, FsdpMesh | None, tuple[StatePart, ...]], Sequence[HolderClass]
+        ] = {}
 
     def model(self, *, tensor: int) -> ResolvedModel:
         """Return the model as this many tensor ranks hold it."""
@@ -118,12 +122,11 @@ class MemoryQuestion:
         sharding = self.sharding(parallelism)
 
         def memory_of(training: Training) -> GpuMemory:
-            holders = self._holders(parallelism, training)
             return gpu_memory(
                 training,
                 parallelism,
-                holders=holders,
-                sharding=with_placed_tables(sharding, holders[0].span, parallelism),
+                holders=self._holders(parallelism, training, sharding),
+                sharding=sharding,
                 model=self.model(tensor=parallelism.tensor),
                 node=self.node,
                 work=self._work(parallelism.tensor),
@@ -133,23 +136,26 @@ class MemoryQuestion:
 
     def host_state_bytes(self, parallelism: Parallelism, training: Training, *, place: str) -> float:
         """Return the bytes of state that the fullest rank keeps in a place off its GPU."""
-        holders = self._holders(parallelism, training)
-        rule = StateRule.of(training, with_placed_tables(self.sharding(parallelism), holders[0].span, parallelism))
+        sharding = self.sharding(parallelism)
+        holders, rule = self._holders(parallelism, training, sharding), StateRule.of(training, sharding)
         return state_bytes_off_gpu(training, parallelism, place=place, holders=holders, rule=rule)
 
-    def _holders(self, parallelism: Parallelism, training: Training) -> Sequence[HolderClass]:
+    def _holders(self, parallelism: Parallelism, training: Training, sharding: Sharding) -> Sequence[HolderClass]:
         is_folded = training.folds_pipeline
-        key = parallelism.model_copy(update=_REPLICAS), is_folded
+        statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
+        key = parallelism.model_copy(update=_REPLICAS), is_folded, sharding.mesh, statistics
         if key not in self._known_holders:
             model = self.model(tensor=parallelism.tensor)
             inventory = trained_inventory(model.inventory, training)
             spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
-            self._known_holders[key] = holder_classes(spans, parallelism, ())
+            holders = holder_classes(spans, parallelism, ())
+            self._known_holders[key] = resident_holders(holders, training, parallelism, sharding)
         return self._known_holders[key]
 
     def may_divide(self, given: Parallelism) -> bool:
-        """Return whether each replica holds all state, which FSDP would divide."""
-        return FRAMEWORKS[self.training.framework].shards == "shard-group" and given.shard_group is None
+        """Return whether each replica holds all state, and FSDP would divide it."""
+        is_whole = FRAMEWORKS[self.training.framework].shards == "shard-group" and given.shard_group is None
+        return is_whole and not needs_whole_matrices(self.training.optimizer)
 
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
         """Return what FSDP or ZeRO 3 gathers at one time; None where the model is not sharded over several ranks."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sizing.errors import InvalidInput
-from sizing.frameworks import FRAMEWORKS, resident_parts
+from sizing.frameworks import FRAMEWORKS, resident_parts, resident_statistics
 from sizing.frameworks.framework import HostGradients
 from sizing.frameworks.saved_parts import copy_dtype
 from sizing.layout import Parallelism
@@ -192,7 +192,8 @@ class StateRule:
 
     `weights`: of trained ones, and of `frozen` ones where these have none of their own. `gathered`: bytes per parameter
     of the weights that a stage keeps whole beside their shard. `copied_fraction`: what copies that are trained whole
-    beside adapters take of each part, over what other trained weights take.
+    beside adapters take of each part, over what other trained weights take. `statistics`: share that is kept of the
+    optimizer's statistics whose bytes contents count, where `optimizer` cannot.
     """
 
     weights: float
@@ -202,13 +203,17 @@ class StateRule:
     gathered: float = 0.0
     frozen: FrozenBytes | None = None
     copied_fraction: float = 1.0
+    statistics: float = 0.0
 
     @classmethod
     def of(cls, training: Training, sharding: Sharding) -> StateRule:
         """Return the rule of a framework for this training and sharding."""
+        statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
         parts = resident_parts(training, copies_fp32_weights=sharding.copies_fp32_weights)
         per_parameter = {
-            part.name: part.tensor_bytes(_LARGE, role="hidden-matrix") / math.prod(_LARGE) for part in parts
+            part.name: part.tensor_bytes(_LARGE, role="hidden-matrix") / math.prod(_LARGE)
+            for part in parts
+            if part.name != "moments" or not statistics
         }
         weights = per_parameter["weights"]
         gradients = FRAMEWORKS[training.framework].keeps[training.precision]
@@ -221,6 +226,7 @@ class StateRule:
             gathered=value_bytes(training) if sharding.gathers == "stages" else 0.0,
             frozen=next((FrozenBytes.of(part) for part in parts if part.frozen_dtype is not None), None),
             copied_fraction=HALF_WIDTH if of_copies else 1.0,
+            statistics=1.0 if statistics else 0.0,
         )
 
     def kept(self, share: OnGpu) -> StateRule:
@@ -230,13 +236,14 @@ class StateRule:
             weights=self.weights * share.weights,
             gradients=self.gradients * share.gradients,
             optimizer=self.optimizer * share.optimizer,
+            statistics=self.statistics * share.optimizer,
             frozen=self.frozen and self.frozen.times(share.weights),
         )
 
     def rank_bytes(self, dense: Content, expert: Content) -> float:
         """Return the state bytes of a rank that holds these dense and expert tensors."""
         shared = self.sharding
-        return shared.fullest_over_mean * self._bytes(
+        return self._bytes(
             dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
         ) + self._bytes(
             expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
@@ -248,18 +255,34 @@ class StateRule:
         return self.weights * (divided + expert.trained_parameters / self.sharding.weights.expert)
 
     def _bytes(self, content: Content, *, weights: int, gradients: int, optimizer: int) -> float:
-        """Return the bytes of a rank's content, each part divided over its number of ranks."""
-        frozen, num_matrix = self.frozen or FrozenBytes(self.weights, self.weights), content.frozen_matrix_parameters
-        num_other = content.parameters - content.trained_parameters - num_matrix
-        trained = content.trained_parameters - (1 - self.copied_fraction) * content.copied_parameters
-        all_weights = trained * self.weights + num_matrix * frozen.matrix + num_other * frozen.other
+        """Return the bytes of the fullest rank of a content, each part divided over its number of ranks."""
+        frozen = self.frozen or FrozenBytes(self.weights, self.weights)
+
+        def trained_over(num_ranks: int) -> float:
+            held, equal_shares = _held(content, num_ranks)
+            return (held.trained_parameters - (1 - self.copied_fraction) * held.copied_parameters) / equal_shares
+
+        statistics_bytes = 0.0
+        if self.statistics:
+            held, equal_shares = _held(content, optimizer)
+            statistics_bytes = self.statistics * held.part_bytes["moments"] / equal_shares
+        held, equal_shares = _held(content, weights)
+        num_matrix = held.frozen_matrix_parameters
+        num_other = held.parameters - held.trained_parameters - num_matrix
         return (
-            trained * self.optimizer / optimizer
-            + trained * self.gradients / gradients
-            + all_weights / weights
-            + num_matrix * frozen.scales
+            trained_over(optimizer) * self.optimizer
+            + statistics_bytes
+            + trained_over(gradients) * self.gradients
+            + trained_over(weights) * self.weights
+            + (num_matrix * frozen.matrix + num_other * frozen.other) / equal_shares
+            + content.frozen_matrix_parameters * frozen.scales
             + content.parameters * self.gathered
         )
+
+
+def _held(content: Content, num_ranks: int) -> tuple[Content, int]:
+    """Return what the fullest of the ranks holds that divide a content, and the number of its equal shares."""
+    return (content, num_ranks) if content.fullest is None or num_ranks == 1 else (content.fullest, 1)
 
 
 FORWARD_AND_BACKWARD = 2
@@ -293,11 +316,12 @@ def host_traffic(
     framework, share = FRAMEWORKS[training.framework].offload, on_gpu(training, parallelism)
     share_off_gpu, has_weights = 1.0 - share.optimizer, offload.weights != "none"
 
-    def max_rank_bytes(*, weights: float = 0.0, optimizer: float = 0.0) -> float:
-        per_parameter = StateRule(weights, 0.0, optimizer, rule.sharding, frozen=rule.frozen if weights else None)
+    def max_rank_bytes(*, weights: float = 0.0, optimizer: float = 0.0, statistics: float = 0.0) -> float:
+        frozen = rule.frozen if weights else None
+        per_parameter = StateRule(weights, 0.0, optimizer, rule.sharding, frozen=frozen, statistics=statistics)
         return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)
 
-    state = max_rank_bytes(optimizer=rule.optimizer * share_off_gpu)
+    state = max_rank_bytes(optimizer=rule.optimizer * share_off_gpu, statistics=rule.statistics * share_off_gpu)
     gradients_out = max_rank_bytes(optimizer=rule.gradients * share_off_gpu)
     gradients_beside_backward = gradients_out if share.gradients < 1 else 0.0
     weights_in = max_rank_bytes(weights=rule.weights) * num_microbatches if has_weights else 0.0
@@ -342,10 +366,12 @@ def state_bytes_off_gpu(
     if offload is None:
         return 0.0
     is_off_gpu = (1.0 - share.weights) * (offload.weights == place)
-    optimizer = 0.0
+    optimizer = statistics = 0.0
     if offload.optimizer == place:
         gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
         optimizer = (rule.optimizer + gradients) * (1 - share.optimizer)
+        statistics = rule.statistics * (1 - share.optimizer)
     frozen = rule.frozen and rule.frozen.times(is_off_gpu)
-    per_parameter = StateRule(rule.weights * is_off_gpu, 0.0, optimizer, rule.sharding, frozen=frozen)
+    weights = rule.weights * is_off_gpu
+    per_parameter = StateRule(weights, 0.0, optimizer, rule.sharding, frozen=frozen, statistics=statistics)
     return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)

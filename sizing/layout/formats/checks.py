@@ -14,6 +14,7 @@ from sizing.layout.formats.registry import FORMATS, formats_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import has_distributed_optimizer
 from sizing.state import Training
+from sizing.state.optimizers import needs_whole_matrices
 from sizing.state.training import FrameworkName
 
 _RULES: dict[FormatField, str] = {
@@ -83,6 +84,16 @@ def check_format(
     refused = saved_as.refused_degrees(parallelism)
     if refused is not None:
         raise refused
+    mesh = saved_as.sharding(training, parallelism).mesh
+    has_dtensors = mesh is not None or FRAMEWORKS[training.framework].shards == "fsdp"
+    num_cuts = parallelism.tensor * parallelism.shard_ranks
+    if has_dtensors and num_cuts > 1 and needs_whole_matrices(training.optimizer):
+        raise InvalidInput.of(
+            "training.optimizer",
+            f"must be one that takes parts of matrices, which FSDP2 cuts over {num_cuts} ranks",
+            value=training.optimizer,
+            remedy="choose shampoo, muon or adamw, or training.framework megatron or ddp, which keep matrices whole",
+        )
     if optimizer_sharding is not None and not has_distributed_optimizer(training):
         raise InvalidInput.of(
             "checkpoint.optimizer_sharding",

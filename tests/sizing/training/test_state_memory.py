@@ -19,6 +19,11 @@ from sizing.training.in_flight import gathered_by_fsdp
 from sizing.training.state_memory import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
+MIXTRAL_ON_64_RANKS: dict[str, Any] = {
+    "model": {"preset": "mixtral-8x7b"},
+    "training": {"framework": "torchtitan"},
+    "parallelism": {"data": 64},
+}
 PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
 
 
@@ -67,6 +72,95 @@ def test_a_rank_of_fsdp_keeps_its_part_of_everything_in_its_shard_group(
     expected = fp32_weights_gradients_and_two_moments / num_shards
     assert StateRule.of(training, sharding).rank_bytes(PARAMETER, NOTHING) == expected
     assert StateRule.of(training, sharding).rank_bytes(NOTHING, PARAMETER) == expected
+
+
+def test_whole_experts_stand_on_few_of_the_ranks_of_fsdp() -> None:
+    """Mixtral's 8 experts over 64 ranks: torch.chunk leaves 8 ranks one each, 45.1 of 46.7 billion parameters."""
+    experts = 32 * 8 * 3 * 4_096 * 14_336
+    report = answer(MIXTRAL_ON_64_RANKS)
+    others = report.model.num_parameters - experts
+    assert report.training.gpu_state_bytes == pytest.approx((experts / 8 + others / 64) * 16, rel=1e-4)
+    assert not report.training.state_fits
+
+
+@pytest.mark.parametrize(
+    ("preset", "num_ranks"), [("mixtral-8x7b", 64), ("gpt-oss-20b", 96), ("jamba-v0.1", 64), ("gemma-3-1b", 7)]
+)
+def test_the_fullest_gpu_holds_what_the_largest_file_has_and_its_gradients(preset: str, num_ranks: int) -> None:
+    """FSDP2 keeps and saves fp32 weights and two moments, 12 bytes of a parameter, and keeps 4 of gradients."""
+    report = answer(
+        {"model": {"preset": preset}, "training": {"framework": "fsdp2"}, "parallelism": {"data": num_ranks}}
+    )
+    assert report.training.gpu_state_bytes == pytest.approx(report.layout.max_rank_bytes * 16 / 12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("preset", "framework", "optimizer", "num_ranks"),
+    [
+        ("gemma-3-1b", "ddp", "muon", 1),
+        ("gemma-3-1b", "ddp", "adam-8bit", 1),
+        ("gemma-3-1b", "fsdp2", "adam-8bit", 8),
+        ("qwen3-30b-a3b", "fsdp2", "muon", 96),
+        ("llama-3-8b", "fsdp2", "adafactor", 64),
+        ("llama-3-8b", "fsdp2", "shampoo", 64),
+        ("llama-3-8b", "ddp", "soap", 1),
+    ],
+)
+def test_a_gpu_holds_the_moments_that_its_file_has(preset: str, framework: str, optimizer: str, num_ranks: int) -> None:
+    """What a file lacks of a rank's state are fp32 gradients: as many bytes as of fp32 weights."""
+    training = {"framework": framework, "optimizer": optimizer}
+    document = {"model": {"preset": preset}, "parallelism": {"data": num_ranks}}
+    report, weights = (
+        answer(document | {"training": training | saved})
+        for saved in ({}, {"saved_state": {"master": None, "moments": None}})
+    )
+    in_files = report.layout.max_rank_bytes + weights.layout.max_rank_bytes
+    assert report.training.gpu_state_bytes == pytest.approx(in_files, rel=1e-3)
+
+
+def test_what_is_saved_of_moments_does_not_change_what_a_gpu_holds() -> None:
+    training = {"framework": "ddp", "optimizer": "muon"}
+    document = {"model": {"preset": "gemma-3-1b"}}
+    whole, weights_alone = (
+        answer(document | {"training": training | saved}).training.gpu_state_bytes
+        for saved in ({}, {"saved_state": {"moments": None}})
+    )
+    assert whole == weights_alone
+
+
+def test_fsdp_is_no_way_out_for_an_optimizer_of_whole_matrices() -> None:
+    cluster = {"cluster": {"node": "dgx-h100"}}
+    training = {"framework": "ddp"}
+    ways = [
+        warning
+        for optimizer in ("adamw", "soap")
+        for warning in answer(
+            cluster
+            | {"model": {"preset": "llama-3-8b"}, "parallelism": {"data": 8}}
+            | {"training": training | {"optimizer": optimizer}}
+        ).warnings
+        if "cannot run" in warning
+    ]
+    assert ["fsdp2" in way for way in ways] == [True, False]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam-8bit"])
+def test_an_optimizer_off_the_gpu_takes_its_moments_along(optimizer: str) -> None:
+    """FSDP2 keeps 4 bytes of weights and 4 of gradients; both leave with the moments."""
+    training = {"framework": "fsdp2", "optimizer": optimizer}
+    document = {"model": {"preset": "gemma-3-1b"}, "parallelism": {"data": 8}}
+    offload = {"offload": {"optimizer": "host", "weights": "host"}}
+    on_gpu, off_gpu = (answer(document | {"training": training | place}) for place in ({}, offload))
+    assert off_gpu.offload is not None
+    assert off_gpu.training.gpu_state_bytes == 0
+    assert off_gpu.offload.host_bytes == pytest.approx(8 * on_gpu.training.gpu_state_bytes, rel=1e-6)
+
+
+def test_the_layout_search_leaves_out_more_ranks_of_fsdp_than_experts_that_one_of_them_cannot_hold() -> None:
+    question = {"scenario": MIXTRAL_ON_64_RANKS | {"parallelism": {}, "cluster": {"num_gpus": 64, "node": "dgx-h100"}}}
+    found = [each.parallelism for each in LAYOUTS.answer(question | {"max_layouts": 100}).layouts]
+    assert found
+    assert not [each for each in found if each.expert == each.tensor == each.pipeline == 1]
 
 
 def test_experts_are_shared_by_fewer_ranks_than_dense_tensors() -> None:
