@@ -478,6 +478,9 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from client_warnings(storage)
     yield from scenario.version_warnings
     yield from scenario.trainer_warnings
+    for together in FRAMEWORKS[scenario.training.framework].degrees_together:
+        if together.warning and together.count(scenario.parallelism):
+            yield together.warning
     if scenario.leaves_interval_open and results.layout.memory.step is None:
         yield (
             f"How long {scenario.checkpoint.interval_steps:,} steps take is not known, so that one checkpoint every "

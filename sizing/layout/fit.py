@@ -24,6 +24,17 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     Raises InvalidInput naming both fields and the nearest degrees that work.
     """
     _check_degrees(parallelism, cluster)
+    for together in FRAMEWORKS[framework].degrees_together:
+        if not together.warning and together.count(parallelism):
+            blamed, *others = together.least
+            lower = [f"{field} to {value - 1}" for field, value in together.least.items()]
+            beside = " and ".join(f"{field} {getattr(parallelism, field)}" for field in others)
+            raise InvalidInput.of(
+                f"parallelism.{blamed}",
+                f"must be at most {together.least[blamed] - 1} with {beside} in {FRAMEWORKS[framework].title}",
+                value=getattr(parallelism, blamed),
+                remedy=f"set {' or '.join(lower)}",
+            )
     is_listed = model.architecture is None and model.composition is None
     if parallelism.places_tables and not (is_listed and any(g.role == "embedding" for g in model.inventory)):
         raise InvalidInput.of(
