@@ -56,6 +56,12 @@ EXPERTS_OF_MODULES: dict[str, tuple[str, ...]] = {
 is_expert_linear."""
 HALVES_OF_GATE = frozenset({"gate_proj", "up_proj"})
 
+_BARE_PARAMETERS = ("expert", "router", "ssm.decay")
+"""Matrices that modules of transformers keep as bare parameters, by the first parts of their names: routed experts
+stand in one tensor of three dimensions for each layer. Source: transformers 5.23, of 23 model types with experts or
+layers of a state space that were built; before version 5 experts were linear modules
+(bitsandbytes-foundation/bitsandbytes#1849). Llama 4's router is a linear module of a class of its own."""
+
 ALL_LINEAR = ("attention", "ffn")
 """Matrices of a dense model that PEFT's `all-linear` adapts: all linear modules but the head."""
 
@@ -90,6 +96,16 @@ def module_of(name: str) -> str:
     'q_proj'
     """
     return name.rpartition(".")[2].lower()
+
+
+def is_bare_parameter(name: str) -> bool:
+    """Return whether a matrix is no linear module in transformers, so that neither bitsandbytes nor PEFT finds it.
+
+    >>> [is_bare_parameter(name) for name in ("expert.up", "mtp.router", "shared_expert.up", "ssm.in")]
+    [True, True, False, False]
+    """
+    own = f"{name.removeprefix('mtp.')}."
+    return any(own.startswith(f"{each}.") for each in _BARE_PARAMETERS)
 
 
 def means_all_linear(modules: Collection[str]) -> bool:

@@ -81,6 +81,23 @@ def base_dtype(training: Training) -> SavedDtype | None:
     return "fp16" if training.precision == "fp16-mixed" else "bf16"
 
 
+def quantizes_experts(training: Training) -> bool:
+    """Return whether the routed experts of a base in 8 or 4 bits are in 8 or 4 bits too.
+
+    Source: `quantizes_experts` of the trainer, where `quantize_experts` is not given; no framework does.
+
+    >>> from sizing.state.training import Adapters
+    >>> base = Adapters(rank=16, base_dtype="nf4")
+    >>> quantizes_experts(Training(framework="transformers", adapters=base))
+    False
+    >>> quantizes_experts(Training(framework="transformers", trainer="unsloth", adapters=base))
+    True
+    """
+    given = training.adapters.quantize_experts if training.adapters is not None else None
+    by_trainer = training.trainer is not None and TRAINERS[training.trainer].quantizes_experts
+    return by_trainer if given is None else given
+
+
 def copy_dtype(training: Training, *, is_sharded: bool) -> SavedDtype | None:
     """Return the dtype of modules that are trained whole beside adapters and of their moments; None if as of adapters.
 
