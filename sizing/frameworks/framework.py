@@ -28,6 +28,10 @@ KeyValueHeads = Literal["repeated", "once", "cut"]
 """Heads of keys and values where there are more tensor ranks than heads. `repeated`: each rank has a copy of a head.
 `once`: more ranks than heads are refused. `cut`: ranks share the rows of a head, and gather them to compute."""
 
+StateSpaceGroups = Literal["repeated", "divided"]
+"""Groups of Mamba-2's heads where there are more tensor ranks than groups. `repeated`: each rank has a copy of a group.
+`divided`: ranks that do not divide the groups are refused."""
+
 ShardingRule = Literal["optimizer", "zero", "fsdp", "shard-group", "mesh-axes"]
 """How replicas divide the training state. `optimizer`: the optimizer, where it is distributed. `zero`: by the stage of
 ZeRO. `fsdp`: all state, by FSDP's meshes. `shard-group`: as `fsdp` where `parallelism.shard_group` is given, else
@@ -280,6 +284,7 @@ class Framework:
     converts_to_universal: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
     degrees_together: tuple[DegreesTogether, ...] = ()
+    state_space_groups: StateSpaceGroups = "repeated"
     described_by: Mapping[str, str] = field(default_factory=dict)
     small_files: tuple[SmallFile, ...] = ()
 

@@ -52,7 +52,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
-        _check_parts(parallelism.tensor, model.inventory)
+        _check_parts(parallelism.tensor, model.inventory, framework)
     _check_heads_once(parallelism.tensor, model, framework)
     if FRAMEWORKS[framework].key_value_heads == "cut":
         _check_rows(parallelism.tensor, model.inventory)
@@ -177,9 +177,20 @@ def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> No
         )
 
 
-def _check_parts(tensor: int, inventory: Inventory) -> None:
-    """Refuse tensor ranks that neither divide the parts of a tensor nor are a multiple of them."""
+def _check_parts(tensor: int, inventory: Inventory, framework: FrameworkName) -> None:
+    """Refuse tensor ranks that neither divide the parts of a tensor nor are a multiple of them.
+
+    Where the framework divides groups of Mamba-2, they must divide these.
+    """
+    facts = FRAMEWORKS[framework]
     for group in inventory:
+        if facts.state_space_groups == "divided" and group.name == "ssm.in.groups" and group.pieces % tensor:
+            raise InvalidInput.of(
+                "parallelism.tensor",
+                f"must divide the groups of Mamba-2 ({group.pieces}), of which {facts.title} repeats none",
+                value=tensor,
+                remedy=nearest_divisors_text(group.pieces, tensor),
+            )
         if group.placement == "layers" and not group.experts and group.pieces % tensor and tensor % group.pieces:
             raise InvalidInput.of(
                 "parallelism.tensor",
