@@ -14,6 +14,7 @@ from sizing.guesses.calibrated import calibrated_intervals
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
+from sizing.layout.chunks import split_warnings
 from sizing.layout.formats import formats_of
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
 from sizing.layout.size import size_warnings, weights_bytes
@@ -481,6 +482,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     for together in FRAMEWORKS[scenario.training.framework].degrees_together:
         if together.warning and together.count(scenario.parallelism):
             yield together.warning
+    yield from split_warnings(scenario.parallelism, model.num_layers, FRAMEWORKS[scenario.training.framework])
     if scenario.leaves_interval_open and results.layout.memory.step is None:
         yield (
             f"How long {scenario.checkpoint.interval_steps:,} steps take is not known, so that one checkpoint every "

@@ -250,6 +250,7 @@ class Framework:
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
     too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
     long ranks may wait for one another. `degrees_together`: degrees that it refuses together, or takes on a condition.
+    `uneven_stages_by`: the setting that gives the layers of unequal stages, if it refuses to spread layers unevenly.
     `described_by`: by a field that it does not take, how what it runs on is said.
     `small_files`: what it writes beside the files of its format, without the model's config and tokenizer.
     """
@@ -285,6 +286,7 @@ class Framework:
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
     degrees_together: tuple[DegreesTogether, ...] = ()
     state_space_groups: StateSpaceGroups = "repeated"
+    uneven_stages_by: str = ""
     described_by: Mapping[str, str] = field(default_factory=dict)
     small_files: tuple[SmallFile, ...] = ()
 
