@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from sizing.errors import InvalidInput
@@ -133,6 +133,28 @@ def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> 
     """
     dtypes = _dtypes(training, copies_fp32_weights=copies_fp32_weights)
     return _parts(dtypes, training, of_base=base_dtype(training))
+
+
+def saved_state_warnings(training: Training) -> Iterator[str]:
+    """Warn of parts whose saved dtype is not that in which GPU memory is counted.
+
+    >>> from sizing.state.training import SavedState
+    >>> [each[:53] for each in saved_state_warnings(Training(saved_state=SavedState(moments="bf16")))]
+    ['training.saved_state.moments changes the files alone:']
+    """
+    override = training.saved_state
+    if override is None:
+        return
+    for part in resident_parts(training):
+        saved = getattr(override, part.name)
+        if part.name != "weights" and saved not in (None, part.dtype):
+            yield (
+                f"training.saved_state.{part.name} changes the files alone: GPU memory is counted with {part.name} in "
+                f"{part.dtype}, as {FRAMEWORKS[training.framework].title} keeps them by default. An optimizer that "
+                f"keeps them in {saved} needs other memory"
+            )
+    if override.ema is not None:
+        yield "GPU memory is counted without the average of the weights (training.saved_state.ema), wherever it stands"
 
 
 def _dtypes(training: Training, *, copies_fp32_weights: bool) -> Mapping[PartName, Dtype]:
