@@ -10,10 +10,12 @@ from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
+from sizing.frameworks.saved_parts import saved_state_warnings
 from sizing.guesses.calibrated import calibrated_intervals
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
 from sizing.layout import CheckpointLayout, CheckpointSize, Layout
+from sizing.layout.chunks import split_warnings
 from sizing.layout.formats import formats_of
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
 from sizing.layout.size import size_warnings, weights_bytes
@@ -478,6 +480,10 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from client_warnings(storage)
     yield from scenario.version_warnings
     yield from scenario.trainer_warnings
+    for together in FRAMEWORKS[scenario.training.framework].degrees_together:
+        if together.warning and together.count(scenario.parallelism):
+            yield together.warning
+    yield from split_warnings(scenario.parallelism, model.num_layers, FRAMEWORKS[scenario.training.framework])
     if scenario.leaves_interval_open and results.layout.memory.step is None:
         yield (
             f"How long {scenario.checkpoint.interval_steps:,} steps take is not known, so that one checkpoint every "
@@ -487,6 +493,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from size_warnings(checkpoint_layout.size)
     yield from _table_warnings(results)
     yield from _adapter_warnings(scenario.training, model)
+    yield from saved_state_warnings(scenario.training)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings
     yield from offload_warnings(results.offload, mode=checkpoint.mode)

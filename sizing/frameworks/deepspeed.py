@@ -10,6 +10,7 @@ from sizing.frameworks.framework import (
     FP32,
     NO_DELETION,
     CollectiveTimeout,
+    DegreesTogether,
     Framework,
     KeptState,
     OffloadRule,
@@ -25,6 +26,8 @@ _TIMEOUT = CollectiveTimeout(
     "DeepSpeed 0.19.8, deepspeed/constants.py, default_pg_timeout, 1800 s before 0.19.6; "
     "deepspeed.init_distributed(timeout=...) in code",
 )
+
+_OF_AUTOEP = "DeepSpeed 0.19.8, runtime/engine.py, _validate_zero3_moe_compatibility"
 
 DEEPSPEED = Framework(
     name="deepspeed",
@@ -65,6 +68,18 @@ DEEPSPEED = Framework(
     converts_to_universal=True,
     defaults=(shipped_detection(_TIMEOUT.seconds, "DEEPSPEED_TIMEOUT 10 min"),),
     collective_timeout=_TIMEOUT,
+    degrees_together=(
+        DegreesTogether({"zero_stage": 2, "pipeline": 2}, "DeepSpeed 0.19.8, runtime/pipe/engine.py"),
+        DegreesTogether({"zero_stage": 3, "expert": 2, "context": 2}, _OF_AUTOEP),
+        # Its experts are whole, and here the tensor ranks cut them.
+        DegreesTogether({"zero_stage": 3, "expert": 2, "tensor": 2}, _OF_AUTOEP),
+        DegreesTogether(
+            {"zero_stage": 3, "expert": 2},
+            _OF_AUTOEP,
+            warning="ZeRO 3 with expert ranks needs DeepSpeed's AutoEP (expert_parallel in its config). Its own MoE "
+            "layer is refused with ZeRO 3, so with that layer give parallelism.zero_stage 2",
+        ),
+    ),
     loading="each replica reads the weights that it holds, each shard of the optimizer is read once",
     source="published/framework_defaults.json: checkpoint engine; saves in published/framework_checkpoints.json; "
     "Rajbhandari et al. 2020, arXiv 1910.02054, and published/zero_model_state_memory.json for gradients",

@@ -28,6 +28,10 @@ KeyValueHeads = Literal["repeated", "once", "cut"]
 """Heads of keys and values where there are more tensor ranks than heads. `repeated`: each rank has a copy of a head.
 `once`: more ranks than heads are refused. `cut`: ranks share the rows of a head, and gather them to compute."""
 
+StateSpaceGroups = Literal["repeated", "divided"]
+"""Groups of Mamba-2's heads where there are more tensor ranks than groups. `repeated`: each rank has a copy of a group.
+`divided`: ranks that do not divide the groups are refused."""
+
 ShardingRule = Literal["optimizer", "zero", "fsdp", "shard-group", "mesh-axes"]
 """How replicas divide the training state. `optimizer`: the optimizer, where it is distributed. `zero`: by the stage of
 ZeRO. `fsdp`: all state, by FSDP's meshes. `shard-group`: as `fsdp` where `parallelism.shard_group` is given, else
@@ -168,6 +172,24 @@ TORCH_TIMEOUT = CollectiveTimeout(
 )
 """Timeout of torch.distributed with NCCL, where a framework sets none of its own."""
 
+
+@dataclass(frozen=True, slots=True)
+class DegreesTogether:
+    """Degrees of parallelism that a framework does not take together, or takes on a condition.
+
+    `least`: by field of `parallelism`, the value from which on the degree counts; the first field is the one to blame.
+    `warning`: what must hold where all degrees count; empty where the framework refuses them.
+    """
+
+    least: Mapping[str, int]
+    source: str
+    warning: str = ""
+
+    def count(self, parallelism: object) -> bool:
+        """Return whether each of the degrees reaches its value. A degree that is not given does not."""
+        return all((getattr(parallelism, field) or 0) >= value for field, value in self.least.items())
+
+
 Deletion = Literal["before-save", "after-save", "never"]
 """When a framework deletes the checkpoints that it keeps no longer: before it writes the next one, which saves the room
 of one and leaves fewer whole ones meanwhile, after it has written it, or never."""
@@ -227,7 +249,9 @@ class Framework:
     replicas divide its optimizer by default. `optimizer_sharding`: the default form in which torch-dist saves a divided
     optimizer. `keeps_base_as_trained`: frozen weights under adapters have the dtype of trained ones in mixed precision
     too. `converts_to_universal`: a program of its own makes universal checkpoints of its own. `collective_timeout`: how
-    long ranks may wait for one another. `described_by`: by a field that it does not take, how what it runs on is said.
+    long ranks may wait for one another. `degrees_together`: degrees that it refuses together, or takes on a condition.
+    `uneven_stages_by`: the setting that gives the layers of unequal stages, if it refuses to spread layers unevenly.
+    `described_by`: by a field that it does not take, how what it runs on is said.
     `small_files`: what it writes beside the files of its format, without the model's config and tokenizer.
     """
 
@@ -260,6 +284,9 @@ class Framework:
     keeps_base_as_trained: bool = False
     converts_to_universal: bool = False
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
+    degrees_together: tuple[DegreesTogether, ...] = ()
+    state_space_groups: StateSpaceGroups = "repeated"
+    uneven_stages_by: str = ""
     described_by: Mapping[str, str] = field(default_factory=dict)
     small_files: tuple[SmallFile, ...] = ()
 

@@ -25,6 +25,9 @@ MEGATRON = Framework(
     # Tensor ranks beyond the heads of keys and values share a head, each with rows of its own: linear_qkv of
     # SelfAttention is column-parallel over all tensor ranks. Seen in saves of 2 heads on 4 ranks and of 1 on 8.
     key_value_heads="cut",
+    # core/transformer/transformer_block.py, get_num_layers_to_build.
+    uneven_stages_by="--pipeline-model-parallel-layout",
+    state_space_groups="divided",  # core/ssm/mamba_mixer.py: ngroups must be evenly divisible by tp_size
     keeps={
         "bf16-mixed": _WITH_BF16,
         # 20 bytes per parameter in all, or 4 + 16/d: the optimizer has an fp32 copy of fp16 gradients.

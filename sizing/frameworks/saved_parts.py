@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from sizing.errors import InvalidInput
@@ -81,6 +81,23 @@ def base_dtype(training: Training) -> SavedDtype | None:
     return "fp16" if training.precision == "fp16-mixed" else "bf16"
 
 
+def quantizes_experts(training: Training) -> bool:
+    """Return whether the routed experts of a base in 8 or 4 bits are in 8 or 4 bits too.
+
+    Source: `quantizes_experts` of the trainer, where `quantize_experts` is not given; no framework does.
+
+    >>> from sizing.state.training import Adapters
+    >>> base = Adapters(rank=16, base_dtype="nf4")
+    >>> quantizes_experts(Training(framework="transformers", adapters=base))
+    False
+    >>> quantizes_experts(Training(framework="transformers", trainer="unsloth", adapters=base))
+    True
+    """
+    given = training.adapters.quantize_experts if training.adapters is not None else None
+    by_trainer = training.trainer is not None and TRAINERS[training.trainer].quantizes_experts
+    return by_trainer if given is None else given
+
+
 def copy_dtype(training: Training, *, is_sharded: bool) -> SavedDtype | None:
     """Return the dtype of modules that are trained whole beside adapters and of their moments; None if as of adapters.
 
@@ -130,6 +147,28 @@ def resident_statistics(training: Training, *, is_sharded: bool) -> tuple[StateP
     dtypes = _dtypes(training, copies_fp32_weights=False)
     parts = _parts(dtypes, training, of_base=None, of_copies=copy_dtype(training, is_sharded=is_sharded))
     return tuple(part for part in parts if part.name == "moments" and part.bytes_per_parameter is None)
+
+
+def saved_state_warnings(training: Training) -> Iterator[str]:
+    """Warn of parts whose saved dtype is not that in which GPU memory is counted.
+
+    >>> from sizing.state.training import SavedState
+    >>> [each[:53] for each in saved_state_warnings(Training(saved_state=SavedState(moments="bf16")))]
+    ['training.saved_state.moments changes the files alone:']
+    """
+    override = training.saved_state
+    if override is None:
+        return
+    for part in resident_parts(training):
+        saved = getattr(override, part.name)
+        if part.name != "weights" and saved not in (None, part.dtype):
+            yield (
+                f"training.saved_state.{part.name} changes the files alone: GPU memory is counted with {part.name} in "
+                f"{part.dtype}, as {FRAMEWORKS[training.framework].title} keeps them by default. An optimizer that "
+                f"keeps them in {saved} needs other memory"
+            )
+    if override.ema is not None:
+        yield "GPU memory is counted without the average of the weights (training.saved_state.ema), wherever it stands"
 
 
 def _dtypes(training: Training, *, copies_fp32_weights: bool) -> Mapping[PartName, Dtype]:

@@ -16,7 +16,8 @@ class Trainer:
     `keeps_base_as_trained` is as that of Framework. `raises_trained`: it casts all trained weights to fp32, those of
     modules that are trained whole beside adapters too. `adapter_targets`: modules that get adapters where none are
     named, if they are not PEFT's, read in `adapter_source`. `shares_expert_adapters`: modules of experts are adapted
-    too, with one adapter for all experts of a rank, which files have once for each.
+    too, with one adapter for all experts of a rank, which files have once for each. `quantizes_experts`: routed experts
+    of a base in 4 bits are in 4 bits too.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Trainer:
     adapter_targets: tuple[str, ...] = ()
     adapter_source: str = ""
     shares_expert_adapters: bool = False
+    quantizes_experts: bool = False
 
 
 _LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -134,6 +136,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "transformers",
         f"of a model trained whole in bfloat16 give {_BF16}, of a base in 4 bits training.adapters.base_dtype nf4",
         "Unsloth, cards of its models: trained with TRL, whose SFTTrainer is transformers' Trainer",
+        quantizes_experts=True,  # since 2026.6, unslothai/unsloth#4032; before, with transformers 4, by linear modules
     ),
     "slime": Trainer(
         "slime",

@@ -204,6 +204,7 @@ _OF_ADAPTERS = (
     "lora_modules_to_save",
     "load_in_4bit",
     "load_in_8bit",
+    "quantize_moe_experts",
     "peft_use_dora",
 )
 
@@ -221,7 +222,6 @@ _SWITCHES = (
 _NOT_COUNTED = {
     "activation_offloading": "moves activations to the host: give training.offload",
     "layer_offloading": "moves layers to the host: give training.offload",
-    "quantize_moe_experts": "quantises the frozen experts that are no linear modules: all matrices are counted so",
     "relora": "merges adapters into the weights while it trains: not counted",
 }
 
@@ -281,6 +281,9 @@ def _read_adapters(reader: SettingReader) -> None:
         reader.not_understood("lora_target_parameters", "adapts parameters that are no modules")
         reader.doubt("training.adapters.tensors", "lora_target_parameters names more of them")
     put_quantised_base(reader, "load_in_4bit", "load_in_8bit", doubles=True)
+    if reader.has("quantize_moe_experts") and reader.draft.value("training.adapters.base_dtype") is not None:
+        name = "quantize_moe_experts"
+        reader.put("training.adapters.quantize_experts", reader.is_on(name), name)
 
 
 def _read_precision(reader: SettingReader, sharding: str | None) -> None:

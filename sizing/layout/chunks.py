@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Self
 
+from sizing.frameworks.framework import Framework
 from sizing.layout.parallelism import Parallelism
 from sizing.provenance import Assumption
 
@@ -35,6 +36,18 @@ def counted_as_layers(parallelism: Parallelism, num_layers: int) -> CountedEnds:
         if num_layers % num_chunks and num_units % num_chunks == 0:
             return CountedEnds(embedding=True, loss=True)
     return CountedEnds(*map(bool, stated))
+
+
+def split_warnings(parallelism: Parallelism, num_layers: int, framework: Framework) -> Iterator[str]:
+    """Warn of layers that are spread over stages unevenly, where the framework starts no such pipeline by itself."""
+    units = LayerSplit.of(parallelism, num_layers).units
+    if framework.uneven_stages_by and isinstance(units, SpreadLayers) and not units.is_multiple_of(1):
+        yield (
+            f"{framework.title} spreads layers evenly alone, and {units.rest:,} do not divide by {units.num_even:,} "
+            "stages: the first of these are counted with one more. Give parallelism.layers_per_stage "
+            f"({framework.uneven_stages_by}), or what the ends hold: first_stage_layers and last_stage_layers, or "
+            "embedding_counts_as_layer and loss_counts_as_layer"
+        )
 
 
 def split_assumptions(parallelism: Parallelism, num_layers: int) -> Iterator[Assumption]:

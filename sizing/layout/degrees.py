@@ -30,11 +30,6 @@ data ranks.
 DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 """Degrees of parallelism that make a layout."""
 
-_MAX_ZERO_STAGE_OF_A_PIPELINE = 1
-"""Max ZeRO stage with a pipeline. Source: DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with
-pipeline parallelism.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class DegreeSearch:
@@ -129,8 +124,7 @@ class DegreeSearch:
         if not self.zero_stages:
             yield degrees
         for stage in self.zero_stages:
-            if degrees["pipeline"] == 1 or stage <= _MAX_ZERO_STAGE_OF_A_PIPELINE:
-                yield degrees | {"zero_stage": stage}
+            yield degrees | {"zero_stage": stage}
 
 
 def degrees_text(parallelism: Parallelism, *, without: Collection[str] = ()) -> str:

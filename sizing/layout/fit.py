@@ -24,6 +24,17 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     Raises InvalidInput naming both fields and the nearest degrees that work.
     """
     _check_degrees(parallelism, cluster)
+    for together in FRAMEWORKS[framework].degrees_together:
+        if not together.warning and together.count(parallelism):
+            blamed, *others = together.least
+            lower = [f"{field} to {value - 1}" for field, value in together.least.items()]
+            beside = " and ".join(f"{field} {getattr(parallelism, field)}" for field in others)
+            raise InvalidInput.of(
+                f"parallelism.{blamed}",
+                f"must be at most {together.least[blamed] - 1} with {beside} in {FRAMEWORKS[framework].title}",
+                value=getattr(parallelism, blamed),
+                remedy=f"set {' or '.join(lower)}",
+            )
     is_listed = model.architecture is None and model.composition is None
     if parallelism.places_tables and not (is_listed and any(g.role == "embedding" for g in model.inventory)):
         raise InvalidInput.of(
@@ -43,7 +54,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
-        _check_parts(parallelism.tensor, model.inventory)
+        _check_parts(parallelism.tensor, model.inventory, framework)
     _check_heads_once(parallelism.tensor, model, framework)
     if FRAMEWORKS[framework].key_value_heads == "cut":
         _check_rows(parallelism.tensor, model.inventory)
@@ -195,9 +206,20 @@ def _check_expert_rows(p: Parallelism, inventory: Inventory) -> None:
     )
 
 
-def _check_parts(tensor: int, inventory: Inventory) -> None:
-    """Refuse tensor ranks that neither divide the parts of a tensor nor are a multiple of them."""
+def _check_parts(tensor: int, inventory: Inventory, framework: FrameworkName) -> None:
+    """Refuse tensor ranks that neither divide the parts of a tensor nor are a multiple of them.
+
+    Where the framework divides groups of Mamba-2, they must divide these.
+    """
+    facts = FRAMEWORKS[framework]
     for group in inventory:
+        if facts.state_space_groups == "divided" and group.name == "ssm.in.groups" and group.pieces % tensor:
+            raise InvalidInput.of(
+                "parallelism.tensor",
+                f"must divide the groups of Mamba-2 ({group.pieces}), of which {facts.title} repeats none",
+                value=tensor,
+                remedy=nearest_divisors_text(group.pieces, tensor),
+            )
         if group.placement == "layers" and not group.experts and group.pieces % tensor and tensor % group.pieces:
             raise InvalidInput.of(
                 "parallelism.tensor",

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
-from sizing.checkpoint_files.peft_modules import EXPERTS_OF_MODULES, means_all_linear, module_of, tensors_named
+from sizing.checkpoint_files.peft_modules import (
+    EXPERTS_OF_MODULES,
+    is_bare_parameter,
+    means_all_linear,
+    module_of,
+    tensors_named,
+)
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS, base_dtype
-from sizing.frameworks.saved_parts import copy_dtype
+from sizing.frameworks.saved_parts import copy_dtype, quantizes_experts
 from sizing.frameworks.trainers import TRAINERS
 from sizing.layout.parallelism import Parallelism
 from sizing.model import Model, ResolvedModel
-from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage, with_heads_cut
+from sizing.model.inventory import Inventory, TensorGroup, with_counts, with_ends_on_one_stage, with_heads_cut
 from sizing.model.model import resolve
 from sizing.model.trained import (
     DESCRIBE,
@@ -27,6 +34,7 @@ from sizing.model.trained import (
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.optimizers import needs_matrices
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.state.training import DOUBLE_QUANTIZED, Adapters, TrainerName
 
 FROZEN_MODELS = "frozen_models"
@@ -65,6 +73,7 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             whole=trained_whole(inventory, adapters.modules_to_save or (), field="training.adapters.modules_to_save"),
             shares_experts=training.trainer is not None and TRAINERS[training.trainer].shares_expert_adapters,
         )
+        inventory = with_bare_parameters(inventory, training)
         if adapters.bias != "none":
             inventory = with_trained_biases(inventory, of_adapted_alone=adapters.bias == "lora_only")
     if training.folds_pipeline:
@@ -83,6 +92,30 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             remedy=f"choose another, or {DESCRIBE}",
         )
     return inventory
+
+
+def with_bare_parameters(inventory: Inventory, training: Training) -> Inventory:
+    """Mark what stays in 16 bits of a base in 8 or 4 bits: routers, and routed experts that nobody quantises.
+
+    bitsandbytes replaces linear modules alone. Source: transformers 5.23, integrations/bitsandbytes.py,
+    replace_with_bnb_linear.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> experts = (TensorGroup("expert.up", (8, 4), 8, layers=range(3), experts=2, is_trained=False),)
+    >>> bases = [Adapters(rank=2, base_dtype="nf4", quantize_experts=each) for each in (None, True)]
+    >>> [with_bare_parameters(experts, Training(adapters=each))[0].role for each in bases]
+    ['other', 'hidden-matrix']
+    """
+    if base_dtype(training) not in QUANTIZED_BYTES:
+        return inventory
+    leaves_experts = not quantizes_experts(training)
+
+    def is_left(group: TensorGroup) -> bool:
+        return leaves_experts if group.experts else is_bare_parameter(group.name)
+
+    return tuple(
+        group if group.is_trained else replace(group, is_never_quantised=is_left(group)) for group in inventory
+    )
 
 
 def adapter_targets(adapters: Adapters, trainer: TrainerName | None, inventory: Inventory) -> tuple[str, ...]:
@@ -134,6 +167,14 @@ def adapter_assumptions(training: Training, inventory: Inventory, *, is_sharded:
     elif adapters.double_quant is None and adapters.base_dtype in DOUBLE_QUANTIZED:
         reason = "default: as in QLoRA (Dettmers et al. 2023); BitsAndBytesConfig alone ships without"
         yield Assumption(field="training.adapters.double_quant", value=True, reason=reason)
+    has_experts = any(group.experts for group in inventory)
+    if adapters.quantize_experts is None and adapters.base_dtype in QUANTIZED_BYTES and has_experts:
+        value = quantizes_experts(training)
+        reason = (
+            "default: transformers 5 keeps the experts of a layer as one parameter, which bitsandbytes leaves in 16 "
+            "bits; axolotl's quantize_moe_experts and Unsloth quantise it"
+        )
+        yield Assumption(field="training.adapters.quantize_experts", value=value, reason=reason)
     if (of_copies := copy_dtype(training, is_sharded=is_sharded)) is not None:
         reason = (
             "PEFT copies modules from a base in bf16 as they are, with moments in their dtype; beside a base in 4 or 8 "

@@ -39,7 +39,7 @@ class TensorGroup:
     tower; optimizers treat it as one of the layers. `fused` names the matrix in which the modules of transformers keep
     it with others; it is empty if it stands alone. `is_shared`: a rank has one such tensor for all its experts, while
     files have it once for each. `is_adapted`: PEFT adapts it by default in models of this type, although it has neither
-    queries nor values.
+    queries nor values. `is_never_quantised`: a frozen tensor that stays in 16 bits where the others of layers do not.
     """
 
     name: str
@@ -55,6 +55,7 @@ class TensorGroup:
     fused: str = ""
     is_shared: bool = False
     is_adapted: bool = False
+    is_never_quantised: bool = False
 
     @functools.cached_property
     def is_hidden_matrix(self) -> bool:
@@ -63,7 +64,9 @@ class TensorGroup:
 
     @functools.cached_property
     def role(self) -> TensorRole:
-        """Role of the tensor for an optimizer: a matrix of a layer, a table of tokens or positions, or neither."""
+        """Role of the tensor for an optimizer or a dtype: a matrix of a layer, a table of tokens, or neither."""
+        if self.is_never_quantised:
+            return "other"
         if self.is_hidden_matrix:
             return "hidden-matrix"
         is_first = self.placement in ("first-stage", "first-and-last-stage")

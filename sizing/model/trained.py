@@ -10,6 +10,7 @@ from sizing.checkpoint_files.peft_modules import (
     HALVES_OF_GATE,
     TENSORS_OF_MODULES,
     has_half_of_gate,
+    means_all_linear,
     module_of,
     tensors_named,
 )
@@ -147,7 +148,7 @@ def with_adapters(
         matrices = tuple(replace(g, count=g.count // 2) if g in halves else g for g in matrices)
     fused_parts = [_FUSED_MODULES[name] for name in map(module_of, names) if name in _FUSED_MODULES]
     matrices = with_fused(matrices, [*fused_parts, "experts"] if shares_experts else fused_parts)
-    names = tensors_named(tuple(names), {group.name for group in matrices})
+    names = name_tensors(names, matrices, field=field)
     matrices = tuple(part for group in matrices for part in _split_keys_and_values(group, names))
     _check_names(matrices, names, field=field)
     copied = {group.name.removesuffix(COPY) for group in whole}
@@ -181,6 +182,25 @@ def with_adapters(
             adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
         with_first.update([fused] if group.fused else [])
     return (*frozen, *adapters, *whole)
+
+
+def name_tensors(modules: Collection[str], matrices: Inventory, *, field: str) -> tuple[str, ...]:
+    """Replace modules of PEFT by the matrices that they stand for; other names stay.
+
+    Raises InvalidInput for PEFT's word for all linear modules, if what that means differs by version in this model.
+
+    >>> query = TensorGroup("attention.query", (8, 4), 8, layers=range(3))
+    >>> name_tensors(["q_proj"], (query,), field="f")
+    ('attention.query',)
+    """
+    names = tensors_named(tuple(modules), {group.name for group in matrices})
+    if means_all_linear(names):
+        parts = ", ".join(dict.fromkeys(group.name.partition(".")[0] for group in matrices))
+        rule = (
+            "must name matrices of a model that has others than attention and ffn, as PEFT's choice differs by version"
+        )
+        raise InvalidInput.of(field, rule, value=", ".join(names), remedy=f"name those that get adapters, of {parts}")
+    return names
 
 
 def trained_whole(inventory: Inventory, names: Collection[str], *, field: str) -> Inventory:

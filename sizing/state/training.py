@@ -13,7 +13,7 @@ from sizing.state.gradient_compression import GradientCompression
 from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer, spelled_optimizer
 from sizing.state.reinforcement import Reinforcement
-from sizing.state.scaled_dtypes import QuantizedDtype, ScaledDtype
+from sizing.state.scaled_dtypes import QUANTIZED_BYTES, QuantizedDtype, ScaledDtype
 from sizing.strict_model import InputModel
 from sizing.units import OrText, PositiveSeconds, parse_count
 
@@ -173,10 +173,10 @@ class Adapters(InputModel):
     tensors: OrText[_Names] | None = Field(
         None,
         description="Matrices that get an adapter, by name, by the beginning of the name, or by PEFT's names of "
-        "modules (q_proj, c_attn, all-linear); also as a text with commas. Default: queries and values, as PEFT's of "
-        "most model types; all of attention with latents or beside layers of a state space, whose input projection it "
-        "is in a model without attention. NeMo and Megatron-Bridge take linear_qkv, linear_proj, linear_fc1, "
-        "linear_fc2, which in Megatron-Bridge are those of experts too.",
+        "modules (q_proj, c_attn, all-linear of a dense model); also as a text with commas. Default: queries and "
+        "values, as PEFT's of most model types; all of attention with latents or beside layers of a state space, whose "
+        "input projection it is in a model without attention. NeMo and Megatron-Bridge take linear_qkv, linear_proj, "
+        "linear_fc1, linear_fc2, which in Megatron-Bridge are those of experts too.",
     )
     base_dtype: Annotated[
         AnySpelling[BaseDtype] | None,
@@ -184,14 +184,20 @@ class Adapters(InputModel):
     ] = Field(
         None,
         description="Dtype of the frozen weights, on the GPU and where they are saved (QLoRA: nf4; load_in_8bit: "
-        "int8). In 8 and 4 bits matrices of layers alone are, with their scales; embeddings, head, norms and biases "
-        "keep 16 bits. Default: 16 bits in mixed precision, as trainers load them; that of trained weights in "
-        "torchtitan, MaxText and verl, and in other precisions.",
+        "int8). In 8 and 4 bits matrices of layers alone are, with their scales; embeddings, head, norms, biases, "
+        "routers and by default routed experts keep 16 bits. Default: 16 bits in mixed precision, as trainers load "
+        "them; that of trained weights in torchtitan, MaxText and verl, and in other precisions.",
     )
     double_quant: bool | None = Field(
         None,
         description="Whether the scales of nf4 and fp4 are quantised again (bnb_4bit_use_double_quant): 4.13 bits a "
         "value with it, 4.5 without. Default: yes, as in QLoRA.",
+    )
+    quantize_experts: bool | None = Field(
+        None,
+        description="Whether routed experts are in the 8 or 4 bits of base_dtype too (axolotl's "
+        "quantize_moe_experts). Default: no, as transformers 5 keeps the experts of a layer as one parameter, which "
+        "bitsandbytes leaves in 16 bits; yes in Unsloth.",
     )
     dora: bool = Field(
         False,
@@ -222,6 +228,11 @@ class Adapters(InputModel):
             raise broken_rule(
                 f"has double_quant with base_dtype {self.base_dtype or 'not given'}",
                 "give base_dtype nf4 or fp4, or remove double_quant",
+            )
+        if self.quantize_experts is not None and self.base_dtype not in QUANTIZED_BYTES:
+            raise broken_rule(
+                f"has quantize_experts with base_dtype {self.base_dtype or 'not given'}",
+                "give base_dtype nf4, fp4 or int8, or remove quantize_experts",
             )
         return self
 

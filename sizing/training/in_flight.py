@@ -217,8 +217,8 @@ def in_flight_of_fsdp(
 
 
 def frozen_matrices(inventory: Inventory) -> Inventory:
-    """Select the matrices of layers that are not trained, which alone are quantised."""
-    return tuple(group for group in inventory if group.is_hidden_matrix and not group.is_trained)
+    """Select the matrices of layers that are not trained, and of them those that are quantised."""
+    return tuple(group for group in inventory if group.role == "hidden-matrix" and not group.is_trained)
 
 
 def dequantised_bytes(inventory: Inventory, parallelism: Parallelism, *, value_bytes: int) -> float:

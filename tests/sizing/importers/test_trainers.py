@@ -518,6 +518,16 @@ def test_a_base_in_4_or_8_bits_becomes_its_dtype(
     assert is_told is (settings.get("quantization_bit") == 3)
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_axolotl_says_whether_experts_are_quantised(is_on: bool) -> None:
+    settings = {**_AXOLOTL, "base_model": "Qwen/Qwen3-30B-A3B", "load_in_4bit": True, "bf16": "auto"}
+    text = yaml.safe_dump(settings | {"quantize_moe_experts": is_on})
+    report = import_texts(text, num_gpus=8, name="train.yaml")
+    name = "training.adapters.quantize_experts"
+    assert fields_of(report, (name,)) == {name: is_on}
+    assert not any(row.setting == "quantize_moe_experts" for row in report.not_understood)
+
+
 @pytest.mark.parametrize(
     ("text", "dora"),
     [

@@ -125,7 +125,7 @@ def _parallelism(dice: random.Random, framework: str, model: dict[str, Any]) -> 
         degrees["shard_group"] = max(1, degrees["data"] // 2)
     if framework == "deepspeed" and dice.random() < 0.6:
         degrees["zero_stage"] = dice.choice((0, 1, 2, 3))
-        if degrees["zero_stage"] == 3:
+        if degrees["zero_stage"] >= 2:
             degrees.pop("pipeline")
     if model.get("preset") in _EXPERTS and framework in {"megatron", "deepspeed"} and dice.random() < 0.6:
         degrees["expert"] = dice.choice((2, 4, 8))

@@ -214,6 +214,27 @@ def test_files_have_the_adapter_of_experts_once_for_each_expert(
     assert report.model.num_trained_parameters == adapter
 
 
+@pytest.mark.parametrize(
+    ("preset", "parts"),
+    [
+        ("qwen3-30b-a3b", "attention, router, expert"),
+        ("jamba-v0.1", "attention, ffn, router, expert, ssm"),
+        ("granite-4.0-h-small", "ssm, attention, router, expert, shared_expert"),
+    ],
+)
+def test_all_linear_asks_what_to_adapt_where_peft_differs_by_version(preset: str, parts: str) -> None:
+    """PEFT 0.21.2 adapts the experts of Qwen3 and not those of Jamba and Granite."""
+    with pytest.raises(InvalidInput) as refused:
+        report_of({"adapters": {"rank": 16, "tensors": "all-linear"}}, model={"preset": preset})
+    (problem,) = refused.value.problems
+    assert problem.field == "training.adapters.tensors"
+    assert problem.rule.endswith("as PEFT's choice differs by version")
+    named = problem.remedy.removeprefix("name those that get adapters, of ")
+    assert set(named.split(", ")) == set(parts.split(", "))
+    adapters = {"rank": 16, "tensors": named.split(", ")[:1]}
+    assert report_of({"adapters": adapters}, model={"preset": preset}).model.num_trained_parameters
+
+
 def test_a_rank_holds_the_adapter_of_its_experts_once() -> None:
     """Beside the frozen base, one adapter takes 14 bytes a parameter, and gradients 4; 16 would be one for each expert."""
     plain, adapted = (

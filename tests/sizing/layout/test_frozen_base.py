@@ -172,3 +172,53 @@ def test_what_nobody_said_of_the_base_is_among_the_assumptions(base_dtype: str |
     assumptions = {each.field: each.value for each in report_of({"base_dtype": base_dtype}).assumptions}
     assert assumptions.get("training.adapters.base_dtype") == assumed
     assert ("training.adapters.double_quant" in assumptions) is (base_dtype == "nf4")
+
+
+EXPERTS = 48 * 128 * 3 * 2048 * 768
+"""Values of the routed experts of Qwen3-30B-A3B, 28.99e9 of its 30.53e9."""
+
+
+def of_experts(adapters: dict[str, Any], **training: Any) -> SizingReport:
+    training = {"framework": "transformers", "adapters": {"rank": 16, "save_base": True} | adapters} | training
+    model, cluster = {"preset": "qwen3-30b-a3b"}, {"node": "dgx-h100"}
+    return answer({"model": model, "training": training, "parallelism": {"data": 8}, "cluster": cluster})
+
+
+@pytest.mark.parametrize("base_dtype", ["nf4", "int8"])
+def test_bitsandbytes_leaves_experts_and_routers_of_transformers_in_16_bits(base_dtype: str) -> None:
+    """As transformers 5.23 keeps them in parameters of three dimensions, and it replaces linear modules alone."""
+    whole, quantised = of_experts({}), of_experts({"base_dtype": base_dtype})
+    attention = 48 * (2 * 32 * 128 * 2048 + 2 * 4 * 128 * 2048)
+    saved = whole.checkpoint.parts["weights"].logical_bytes - quantised.checkpoint.parts["weights"].logical_bytes
+    assert saved == pytest.approx(attention * {"nf4": 2 - 0.5 - 1 / 64, "int8": 1}[base_dtype], rel=1e-2)
+    assert whole.training.gpu_state_bytes - quantised.training.gpu_state_bytes == pytest.approx(saved, rel=1e-2)
+    assert quantised.training.gpu_state_bytes == pytest.approx(2 * EXPERTS + 1.85e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("adapters", "trainer"),
+    [({"quantize_experts": True}, {}), ({}, {"framework": "unsloth"})],
+    ids=["given", "unsloth"],
+)
+def test_experts_are_quantised_where_somebody_does(adapters: dict[str, Any], trainer: dict[str, Any]) -> None:
+    left = of_experts({"base_dtype": "nf4"}).training.gpu_state_bytes
+    quantised = of_experts({"base_dtype": "nf4"} | adapters, **trainer).training.gpu_state_bytes
+    assert left - quantised == pytest.approx(EXPERTS * (2 - 0.5 - 1 / 64 - 1 / 64 / 64), rel=1e-3)
+
+
+def test_whether_experts_are_quantised_is_told_where_nobody_said_it() -> None:
+    def told(adapters: dict[str, Any]) -> list[Any]:
+        found = of_experts(adapters).assumptions
+        return [each.value for each in found if each.field == "training.adapters.quantize_experts"]
+
+    assert told({"base_dtype": "nf4"}) == [False]
+    assert told({}) == told({"base_dtype": "nf4", "quantize_experts": False}) == []
+    dense = report_of({"base_dtype": "nf4"}).assumptions
+    assert not any(each.field == "training.adapters.quantize_experts" for each in dense)
+
+
+def test_experts_are_quantised_with_their_base_alone() -> None:
+    with pytest.raises(
+        InvalidInput, match="has quantize_experts with base_dtype bf16: give base_dtype nf4, fp4 or int8"
+    ):
+        of_experts({"base_dtype": "bf16", "quantize_experts": True})

@@ -290,3 +290,25 @@ def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
     ]
     classes = answer(scenario).layout.rank_classes
     assert sorted(c.bytes_per_rank for c in classes for _ in range(c.num_ranks)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("preset", "tensor", "groups", "nearest"),
+    [
+        ("nemotron-3-nano-30b-a3b", 16, 8, "the nearest valid degrees are 4 and 8"),
+        ("granite-4.0-h-small", 8, 1, "the nearest valid degree is 1"),
+    ],
+)
+def test_megatron_has_no_more_tensor_ranks_than_groups_of_mamba(
+    preset: str, tensor: int, groups: int, nearest: str
+) -> None:
+    """Megatron-Core 0.16.1 asserts that tensor ranks divide the groups (core/ssm/mamba_mixer.py)."""
+    with pytest.raises(InvalidInput) as refused:
+        report_of({"preset": preset}, tensor=tensor)
+    (problem,) = refused.value.problems
+    assert problem.field == "parallelism.tensor"
+    assert f"the groups of Mamba-2 ({groups})" in problem.rule
+    assert problem.remedy == nearest
+    assert report_of({"preset": preset}, tensor=groups)
+    others = {"training": {"framework": "torchtitan"}, "parallelism": {"tensor": 2}}
+    assert answer({"model": {"preset": preset}} | others).checkpoint.total_bytes

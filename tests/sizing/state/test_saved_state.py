@@ -11,7 +11,7 @@ from sizing.layout.size import group_bytes
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
-from sizing.report import answer
+from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.state.optimizers import Optimizer
@@ -192,3 +192,29 @@ def test_row_wise_adagrad_keeps_a_value_of_each_row_of_a_table(name: str) -> Non
     assert parts["weights"].total_bytes == 104_480_000_000
     assert parts["moments"].total_bytes == 4 * 204_062_500
     assert report.layout.largest_over_mean == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("saved_state", "told"),
+    [
+        ({"moments": "bf16"}, ["training.saved_state.moments"]),
+        ({"master": "bf16", "moments": "bf16"}, ["training.saved_state.master", "training.saved_state.moments"]),
+        ({"ema": "fp32"}, ["training.saved_state.ema"]),
+        ({"moments": None}, []),
+        ({"moments": "fp32"}, []),
+        ({"weights": "fp8-block"}, []),
+        ({"weights_alone": True}, []),
+    ],
+)
+def test_saved_dtypes_that_gpu_memory_is_counted_without_are_told(saved_state: dict[str, Any], told: list[str]) -> None:
+    def answered(state: dict[str, Any]) -> SizingReport:
+        training = {"framework": "megatron", "distributed_optimizer": True, "saved_state": state}
+        cluster = {"node": "dgx-h100"}
+        model, degrees = {"preset": "llama-3-8b"}, {"data": 8}
+        return answer({"model": model, "training": training, "parallelism": degrees, "cluster": cluster})
+
+    report = answered(saved_state)
+    warnings = [each for each in report.warnings if "GPU memory is counted" in each]
+    assert len(warnings) == len(told)
+    assert all(field in warning for field, warning in zip(told, warnings, strict=True))
+    assert report.training.gpu_state_bytes == answered({}).training.gpu_state_bytes
