@@ -7,7 +7,7 @@ layout than the one that saved reads more than is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
+from sizing.layout.files import count_files
 from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.holders import Content
@@ -105,6 +106,61 @@ class _Restoring:
     amplification: Amplification
     readers: dict[PartName, Readers]
 
+    def num_opened_files(self, names: Collection[str], *, is_every_replica: bool) -> int:
+        """Files that all ranks together open for some parts: each file once for every rank that reads in it.
+
+        Shards that do not line up are read by as many more. A file without tensors is opened once, by its own rank.
+        """
+        more, size = self.amplification, self.checkpoint_layout.size
+        copies = {
+            name: self.readers[name].copies if is_every_replica else Copies() for name in size.parts if name in names
+        }
+        num_opened = 0.0
+        for num_writers, file in count_files(self.checkpoint_layout.writers):
+            dense = max((copies[name].dense for name in copies if file.dense.get(name)), default=0.0) * more.dense
+            expert = max((copies[name].expert for name in copies if file.expert.get(name)), default=0.0) * more.expert
+            num_opened += num_writers * file.count * (max(dense, expert) if file.num_bytes else 1)
+        return round(num_opened)
+
+    def fullest_node_bytes(self, group: Group, together: Collection[_PlannedRead], *, max_per_node: int) -> float:
+        """Bytes of these parts that the ranks of the fullest node read: those that wrote, or the first of each stage.
+
+        Source: `layout.placement.max_node_bytes`, and its estimate where a stage has too many ranks to walk over.
+        """
+        checkpoint_layout, parallelism = self.checkpoint_layout, self.parallelism
+        layout, holders = checkpoint_layout.on_nodes, checkpoint_layout.holders
+        rank_bytes = np.sum([np.broadcast_to(part.rank_bytes, len(holders)) for part in together], axis=0)
+        num_ranks = parallelism.ranks_per_stage
+        if group == "one-replica":
+            num_ranks = ranks_of_a_copy(parallelism, shard_group=checkpoint_layout.sharding.shard_group)
+        if np.ptp(rank_bytes) == 0 or num_ranks > MAX_WRITERS_WALKED:
+            return max_per_node * float(np.max(rank_bytes))
+        size, gpus_per_node = checkpoint_layout.size, layout.gpus_per_node
+        if group == "writers":
+            names = [name for name in size.parts if name in {part.name for part in together}]
+            of_ranks = [
+                (
+                    writer.span.stages,
+                    numbers_in_stage(writer),
+                    sum(file.bytes_of(names) for file in writer.files) * size.written_bytes / size.total_bytes,
+                )
+                for writer in checkpoint_layout.writers
+            ]
+        else:
+            if parallelism.rank_order == DEFAULT_RANK_ORDER and parallelism.ranks_per_stage % gpus_per_node == 0:
+                # Further nodes of a stage repeat.
+                num_ranks = min(num_ranks, math.lcm(parallelism.tensor, gpus_per_node))
+            tensor_ranks, stages = np.arange(num_ranks) % parallelism.tensor, [holder.span.stages for holder in holders]
+            edges = [(holder.tensor_ranks.start, holder.tensor_ranks.stop) for holder in holders]
+            numbers = [np.flatnonzero((tensor_ranks >= first) & (tensor_ranks < past)) for first, past in edges]
+            of_ranks = list(zip(stages, numbers, rank_bytes, strict=True))
+        return max_node_bytes(
+            parallelism,
+            [StageBytes(stages, some, np.full(len(some), round(num_bytes))) for stages, some, num_bytes in of_ranks],
+            gpus_per_node=gpus_per_node,
+            max_writers_per_node=max_per_node,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _PlannedRead:
@@ -143,13 +199,12 @@ def read_plans(
 
 
 def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
-    checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
     parts = list(_plan_reads(restoring, strategy))
-    steps = list(_plan_steps(checkpoint_layout, parallelism, parts))
+    steps = list(_plan_steps(restoring, parts, is_every_replica=strategy == "every-replica"))
     return ReadPlan(
         parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
         steps=tuple(step for _, step in steps),
-        num_gpus=parallelism.num_gpus,
+        num_gpus=restoring.parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
         max_rank_read_bytes=float(np.max(sum(part.rank_bytes for part in parts))),
         read_together=tuple(names for names, _ in steps),
@@ -232,13 +287,14 @@ def _rank_bytes(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) 
 
 
 def _plan_steps(
-    checkpoint_layout: CheckpointLayout, parallelism: Parallelism, parts: list[_PlannedRead]
+    restoring: _Restoring, parts: list[_PlannedRead], *, is_every_replica: bool
 ) -> Iterator[tuple[tuple[str, ...], Demand]]:
     """The names of the parts of each step, and what it asks: `.metadata` first, then the parts of each group.
 
     All wait for the rank, and the node, that reads most.
     """
-    size, fullest = checkpoint_layout.size, checkpoint_layout.sharding.fullest_over_mean
+    checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
+    fullest = checkpoint_layout.sharding.fullest_over_mean
     groups: dict[Group, list[_PlannedRead]] = {}
     for part in parts:
         if part.name != METADATA:
@@ -248,20 +304,17 @@ def _plan_steps(
         yield (METADATA,), Demand(part.read_bytes, streams, nodes, streams, num_planned_ranks=streams)
     for group, together in groups.items():
         num_bytes = sum(part.read_bytes for part in together)
-        num_files = round(size.num_rank_files * num_bytes / size.written_bytes)
         names = tuple(part.name for part in together)
         streams, nodes = _streams_and_nodes(checkpoint_layout, parallelism, group)
         largest = float(np.max(sum(part.rank_bytes for part in together)))
-        node_bytes = _max_node_bytes(
-            checkpoint_layout, parallelism, group, together, max_per_node=round(streams / nodes)
-        )
+        node_bytes = restoring.fullest_node_bytes(group, together, max_per_node=round(streams / nodes))
         yield (
             names,
             Demand(
                 num_bytes,
                 streams,
                 nodes,
-                num_files,
+                restoring.num_opened_files(names, is_every_replica=is_every_replica),
                 largest_over_mean=max(fullest, _over_mean(largest, num_bytes, streams)),
                 fullest_node_over_mean=checkpoint_layout.fullest_node_over_mean
                 if fullest > 1
@@ -273,51 +326,6 @@ def _plan_steps(
 def _over_mean(largest: float, total: float, num_units: float) -> float:
     """Bytes of the largest of some units over their mean: 1 to the number of units."""
     return min(max(1.0, largest * num_units / total), num_units) if total else 1.0
-
-
-def _max_node_bytes(
-    checkpoint_layout: CheckpointLayout,
-    parallelism: Parallelism,
-    group: Group,
-    together: list[_PlannedRead],
-    *,
-    max_per_node: int,
-) -> float:
-    """Bytes of these parts that the ranks of the fullest node read: those that wrote, or the first of each stage.
-
-    Source: `layout.placement.max_node_bytes`, and its estimate where a stage has too many ranks to walk over.
-    """
-    layout, holders = checkpoint_layout.on_nodes, checkpoint_layout.holders
-    rank_bytes = np.sum([np.broadcast_to(part.rank_bytes, len(holders)) for part in together], axis=0)
-    num_ranks = parallelism.ranks_per_stage
-    if group == "one-replica":
-        num_ranks = ranks_of_a_copy(parallelism, shard_group=checkpoint_layout.sharding.shard_group)
-    if np.ptp(rank_bytes) == 0 or num_ranks > MAX_WRITERS_WALKED:
-        return max_per_node * float(np.max(rank_bytes))
-    size, gpus_per_node = checkpoint_layout.size, layout.gpus_per_node
-    if group == "writers":
-        names = [name for name in size.parts if name in {part.name for part in together}]
-        of_ranks = [
-            (
-                writer.span.stages,
-                numbers_in_stage(writer),
-                sum(file.bytes_of(names) for file in writer.files) * size.written_bytes / size.total_bytes,
-            )
-            for writer in checkpoint_layout.writers
-        ]
-    else:
-        if parallelism.rank_order == DEFAULT_RANK_ORDER and parallelism.ranks_per_stage % gpus_per_node == 0:
-            num_ranks = min(num_ranks, math.lcm(parallelism.tensor, gpus_per_node))  # further nodes of a stage repeat
-        tensor_ranks, stages = np.arange(num_ranks) % parallelism.tensor, [holder.span.stages for holder in holders]
-        edges = [(holder.tensor_ranks.start, holder.tensor_ranks.stop) for holder in holders]
-        numbers = [np.flatnonzero((tensor_ranks >= first) & (tensor_ranks < past)) for first, past in edges]
-        of_ranks = list(zip(stages, numbers, rank_bytes, strict=True))
-    return max_node_bytes(
-        parallelism,
-        [StageBytes(stages, some, np.full(len(some), round(num_bytes))) for stages, some, num_bytes in of_ranks],
-        gpus_per_node=gpus_per_node,
-        max_writers_per_node=max_per_node,
-    )
 
 
 def _streams_and_nodes(

@@ -115,6 +115,32 @@ def test_equal_shards_are_read_in_equal_times(strategy: str) -> None:
     assert found.restore.max_rank_read_bytes == pytest.approx(found.restore.read_seconds * 1e9, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("framework", "degrees", "files", "num_opened"),
+    [
+        ("deepspeed", {"data": 64, "zero_stage": 1}, {}, 64 + 64),
+        ("deepspeed", {"data": 64, "zero_stage": 3}, {}, 64 + 64),
+        ("megatron", {"data": 64}, {"format": "megatron-distributed-optimizer"}, 64 + 1),
+        ("megatron", {"tensor": 8, "pipeline": 4, "data": 8}, {"optimizer_sharding": "dp-reshardable"}, 256 * 8 + 256),
+        ("fsdp2", {"data": 64, "shard_group": 8}, {"restore": "every-replica"}, 64 * 8 + 64),
+        ("fsdp2", {"data": 64, "shard_group": 8}, {"restore": "read-once-broadcast"}, 64 + 64),
+    ],
+)
+def test_a_file_is_opened_by_every_rank_that_reads_in_it(
+    framework: str, degrees: dict[str, Any], files: dict[str, Any], num_opened: int
+) -> None:
+    """Of files of weights each rank opens its own, of an optimizer its share; `.metadata` each rank."""
+    scenario = {
+        "model": {"preset": "llama-2-7b"},
+        "training": {"framework": framework} | ({"distributed_optimizer": True} if framework == "megatron" else {}),
+        "parallelism": degrees,
+        "checkpoint": files,
+        "storage": {"profile": {"read_bytes_per_second": 1e12, "read_files_per_second": 1.0}},
+    }
+    (opening,) = (limit for limit in report(scenario).restore.limits if limit.resource == "metadata")
+    assert opening.seconds == num_opened
+
+
 def test_time_to_first_step_is_held_against_its_target() -> None:
     reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
