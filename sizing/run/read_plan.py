@@ -25,6 +25,7 @@ from sizing.layout.ranks import numbers_in_stage
 from sizing.layout.sharding import ranks_of_a_copy
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
+from sizing.storage.terms import in_turn
 from sizing.storage.transfer import Floats
 
 RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
@@ -203,7 +204,7 @@ def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
     steps = list(_plan_steps(restoring, parts, is_every_replica=strategy == "every-replica"))
     return ReadPlan(
         parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
-        steps=tuple(step for _, step in steps),
+        steps=tuple(in_turn(step for _, step in steps)),
         num_gpus=restoring.parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
         max_rank_read_bytes=float(np.max(sum(part.rank_bytes for part in parts))),

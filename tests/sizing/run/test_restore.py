@@ -141,6 +141,22 @@ def test_a_file_is_opened_by_every_rank_that_reads_in_it(
     assert opening.seconds == num_opened
 
 
+@pytest.mark.parametrize("cache_bytes", [0.5e12, 1e12, 1.2e12, 2.5e12])
+@pytest.mark.parametrize("reduction", [{}, {"delta": {"fraction": 0.1, "full_every": 4}}])
+def test_the_steps_of_a_restore_share_the_cache(cache_bytes: float, reduction: dict[str, Any]) -> None:
+    """All weights are read first, by every replica, then the optimizer once."""
+    profile = {"beyond_cache_read_bytes_per_second": 1e10, "read_cache_bytes": cache_bytes}
+    found = report(
+        UNEVEN_STAGES,
+        training={"distributed_optimizer": True},
+        parallelism={"data": 8, "layers_per_stage": None},
+        checkpoint={"format": "megatron-distributed-optimizer", "reduction": reduction or None},
+        storage={"profile": profile | {"read_bytes_per_second": 1e15}},
+    )
+    beyond = max(0.0, found.restore.read_bytes - cache_bytes)
+    assert found.restore.read_seconds == pytest.approx(beyond / 1e10, abs=0.01)
+
+
 def test_time_to_first_step_is_held_against_its_target() -> None:
     reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
