@@ -7,19 +7,26 @@ layout than the one that saved reads more than is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
+from sizing.layout.files import count_files
 from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
-from sizing.layout.parallelism import Ranks
-from sizing.layout.placement import place_writers
+from sizing.layout.holders import Content
+from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Ranks
+from sizing.layout.placement import MAX_WRITERS_WALKED, StageBytes, max_node_bytes, place_writers
+from sizing.layout.ranks import numbers_in_stage
 from sizing.layout.sharding import ranks_of_a_copy
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
+from sizing.storage.terms import in_turn
+from sizing.storage.transfer import Floats
 
 RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
 """`every-replica`: each replica reads what it needs, as the format does by itself. `read-once-broadcast`: the ranks of
@@ -100,16 +107,74 @@ class _Restoring:
     amplification: Amplification
     readers: dict[PartName, Readers]
 
+    def num_opened_files(self, names: Collection[str], *, is_every_replica: bool) -> int:
+        """Files that all ranks together open for some parts: each file once for every rank that reads in it.
+
+        Shards that do not line up are read by as many more. A file without tensors is opened once, by its own rank.
+        """
+        more, size = self.amplification, self.checkpoint_layout.size
+        copies = {
+            name: self.readers[name].copies if is_every_replica else Copies() for name in size.parts if name in names
+        }
+        num_opened = 0.0
+        for num_writers, file in count_files(self.checkpoint_layout.writers):
+            dense = max((copies[name].dense for name in copies if file.dense.get(name)), default=0.0) * more.dense
+            expert = max((copies[name].expert for name in copies if file.expert.get(name)), default=0.0) * more.expert
+            num_opened += num_writers * file.count * (max(dense, expert) if file.num_bytes else 1)
+        return round(num_opened)
+
+    def fullest_node_bytes(self, group: Group, together: Collection[_PlannedRead], *, max_per_node: int) -> float:
+        """Bytes of these parts that the ranks of the fullest node read: those that wrote, or the first of each stage.
+
+        Source: `layout.placement.max_node_bytes`, and its estimate where a stage has too many ranks to walk over.
+        """
+        checkpoint_layout, parallelism = self.checkpoint_layout, self.parallelism
+        layout, holders = checkpoint_layout.on_nodes, checkpoint_layout.holders
+        rank_bytes = np.sum([np.broadcast_to(part.rank_bytes, len(holders)) for part in together], axis=0)
+        num_ranks = parallelism.ranks_per_stage
+        if group == "one-replica":
+            num_ranks = ranks_of_a_copy(parallelism, shard_group=checkpoint_layout.sharding.shard_group)
+        if np.ptp(rank_bytes) == 0 or num_ranks > MAX_WRITERS_WALKED:
+            return max_per_node * float(np.max(rank_bytes))
+        size, gpus_per_node = checkpoint_layout.size, layout.gpus_per_node
+        if group == "writers":
+            names = [name for name in size.parts if name in {part.name for part in together}]
+            of_ranks = [
+                (
+                    writer.span.stages,
+                    numbers_in_stage(writer),
+                    sum(file.bytes_of(names) for file in writer.files) * size.written_bytes / size.total_bytes,
+                )
+                for writer in checkpoint_layout.writers
+            ]
+        else:
+            if parallelism.rank_order == DEFAULT_RANK_ORDER and parallelism.ranks_per_stage % gpus_per_node == 0:
+                # Further nodes of a stage repeat.
+                num_ranks = min(num_ranks, math.lcm(parallelism.tensor, gpus_per_node))
+            tensor_ranks, stages = np.arange(num_ranks) % parallelism.tensor, [holder.span.stages for holder in holders]
+            edges = [(holder.tensor_ranks.start, holder.tensor_ranks.stop) for holder in holders]
+            numbers = [np.flatnonzero((tensor_ranks >= first) & (tensor_ranks < past)) for first, past in edges]
+            of_ranks = list(zip(stages, numbers, rank_bytes, strict=True))
+        return max_node_bytes(
+            parallelism,
+            [StageBytes(stages, some, np.full(len(some), round(num_bytes))) for stages, some, num_bytes in of_ranks],
+            gpus_per_node=gpus_per_node,
+            max_writers_per_node=max_per_node,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _PlannedRead:
-    """One part: who reads it, how many bytes in all, how many the busiest rank, and what a node receives or sends."""
+    """One part: who reads it, how many bytes in all, how many a rank, and what a node receives or sends.
+
+    `rank_bytes` has one number for a reading rank of each class of holders, or one for all that read.
+    """
 
     name: str
     group: Group
     read_bytes: int
     num_readings: float
-    max_rank_bytes: float
+    rank_bytes: Floats
     exchanged_bytes_per_node: float
 
 
@@ -135,15 +200,14 @@ def read_plans(
 
 
 def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
-    checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
     parts = list(_plan_reads(restoring, strategy))
-    steps = list(_plan_steps(checkpoint_layout, parallelism, parts))
+    steps = list(_plan_steps(restoring, parts, is_every_replica=strategy == "every-replica"))
     return ReadPlan(
         parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
-        steps=tuple(step for _, step in steps),
-        num_gpus=parallelism.num_gpus,
+        steps=tuple(in_turn(step for _, step in steps)),
+        num_gpus=restoring.parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
-        max_rank_read_bytes=sum(part.max_rank_bytes for part in parts),
+        max_rank_read_bytes=float(np.max(sum(part.rank_bytes for part in parts))),
         read_together=tuple(names for names, _ in steps),
     )
 
@@ -152,17 +216,17 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
     checkpoint_layout, ranks = restoring.checkpoint_layout, restoring.parallelism.num_gpus
     metadata_bytes = checkpoint_layout.size.small_state_bytes.get(METADATA, 0)
     if metadata_bytes:
-        yield _PlannedRead(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
+        yield _PlannedRead(METADATA, "everyone", metadata_bytes * ranks, ranks, np.array([float(metadata_bytes)]), 0.0)
     for name, readers in restoring.readers.items():
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
-            yield _read_once(restoring, name, readers.copies, strategy)
+            yield _read_once(restoring, name, readers, strategy)
 
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PlannedRead:
     reading, layout = _read(restoring, name, readers.copies), restoring.checkpoint_layout.on_nodes
-    busiest = _largest(restoring, name, readers.sharers) * restoring.checkpoint_layout.sharding.fullest_over_mean
+    busiest = _rank_bytes(restoring, name, readers.sharers) * restoring.checkpoint_layout.sharding.fullest_over_mean
     match readers.ranks:
         case "everyone":
             return _PlannedRead(name, "everyone", *reading, busiest, 0.0)
@@ -171,7 +235,7 @@ def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> 
             return _PlannedRead(name, "writers", *reading, busiest, sent)
         case "rank-0":
             sent = _sent_bytes(reading, num_sources=1, num_nodes=layout.num_nodes)
-            return _PlannedRead(name, "rank-0", *reading, reading.read_bytes, sent)
+            return _PlannedRead(name, "rank-0", *reading, np.array([float(reading.read_bytes)]), sent)
 
 
 def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float:
@@ -179,20 +243,18 @@ def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float
     return reading.read_bytes / num_sources if num_nodes > 1 else 0.0
 
 
-def _read_once(
-    restoring: _Restoring, name: PartName, copies: Ranks | Copies, strategy: RestoreStrategy
-) -> _PlannedRead:
+def _read_once(restoring: _Restoring, name: PartName, readers: Readers, strategy: RestoreStrategy) -> _PlannedRead:
     """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it."""
-    checkpoint_layout = restoring.checkpoint_layout
+    checkpoint_layout, copies, sharers = restoring.checkpoint_layout, readers.copies, readers.sharers
     reading = _read(restoring, name, Ranks())
     held = checkpoint_layout.dense_bytes[name] * copies.dense + checkpoint_layout.expert_bytes[name] * copies.expert
     num_nodes = checkpoint_layout.on_nodes.num_nodes
     received = _scale_to_observed(checkpoint_layout, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
-        return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
-    highest = max(copies)
+        return _PlannedRead(name, "one-replica", *reading, _rank_bytes(restoring, name, sharers), received)
+    highest, divided = max(copies), Copies(sharers.dense * copies.dense, sharers.expert * copies.expert)
     return _PlannedRead(
-        name, "everyone", *reading, _largest(restoring, name, copies), received * (highest - 1) / highest
+        name, "everyone", *reading, _rank_bytes(restoring, name, divided), received * (highest - 1) / highest
     )
 
 
@@ -211,20 +273,29 @@ def _scale_to_observed(checkpoint_layout: CheckpointLayout, num_bytes: float) ->
     return round(num_bytes) * size.written_bytes // size.total_bytes
 
 
-def _largest(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> float:
-    """What the fullest rank reads of a part whose bytes so many ranks share."""
+def _rank_bytes(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> Floats:
+    """What a rank of each class of holders reads of a part whose bytes so many ranks share."""
     checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
-    dense = checkpoint_layout.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
-    expert = checkpoint_layout.max_expert.part_bytes.get(name, 0) / sharers.expert * more.expert
-    return float(_scale_to_observed(checkpoint_layout, dense + expert))
+
+    def read_bytes(dense: Content, expert: Content) -> float:
+        of_dense = dense.part_bytes.get(name, 0) / sharers.dense * more.dense
+        of_expert = expert.part_bytes.get(name, 0) / sharers.expert * more.expert
+        return float(_scale_to_observed(checkpoint_layout, of_dense + of_expert))
+
+    if name == RANK_PART:
+        return np.array([read_bytes(checkpoint_layout.max_dense, checkpoint_layout.max_expert)])
+    return np.array([read_bytes(holder.dense, holder.expert) for holder in checkpoint_layout.holders])
 
 
 def _plan_steps(
-    checkpoint_layout: CheckpointLayout, parallelism: Parallelism, parts: list[_PlannedRead]
+    restoring: _Restoring, parts: list[_PlannedRead], *, is_every_replica: bool
 ) -> Iterator[tuple[tuple[str, ...], Demand]]:
-    """The names of the parts of each step, and what it asks: `.metadata` first, then the parts of each group."""
-    size, fullest = checkpoint_layout.size, checkpoint_layout.sharding.fullest_over_mean
-    fullest_node = checkpoint_layout.fullest_node_over_mean if fullest > 1 else 1.0
+    """The names of the parts of each step, and what it asks: `.metadata` first, then the parts of each group.
+
+    All wait for the rank, and the node, that reads most.
+    """
+    checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
+    fullest = checkpoint_layout.sharding.fullest_over_mean
     groups: dict[Group, list[_PlannedRead]] = {}
     for part in parts:
         if part.name != METADATA:
@@ -234,18 +305,28 @@ def _plan_steps(
         yield (METADATA,), Demand(part.read_bytes, streams, nodes, streams, num_planned_ranks=streams)
     for group, together in groups.items():
         num_bytes = sum(part.read_bytes for part in together)
-        num_files = round(size.num_rank_files * num_bytes / size.written_bytes)
         names = tuple(part.name for part in together)
+        streams, nodes = _streams_and_nodes(checkpoint_layout, parallelism, group)
+        largest = float(np.max(sum(part.rank_bytes for part in together)))
+        node_bytes = restoring.fullest_node_bytes(group, together, max_per_node=round(streams / nodes))
         yield (
             names,
             Demand(
                 num_bytes,
-                *_streams_and_nodes(checkpoint_layout, parallelism, group),
-                num_files,
-                largest_over_mean=fullest,
-                fullest_node_over_mean=fullest_node,
+                streams,
+                nodes,
+                restoring.num_opened_files(names, is_every_replica=is_every_replica),
+                largest_over_mean=max(fullest, _over_mean(largest, num_bytes, streams)),
+                fullest_node_over_mean=checkpoint_layout.fullest_node_over_mean
+                if fullest > 1
+                else _over_mean(node_bytes, num_bytes, nodes),
             ),
         )
+
+
+def _over_mean(largest: float, total: float, num_units: float) -> float:
+    """Bytes of the largest of some units over their mean: 1 to the number of units."""
+    return min(max(1.0, largest * num_units / total), num_units) if total else 1.0
 
 
 def _streams_and_nodes(

@@ -19,6 +19,7 @@ from sizing.state import StatePart
 from sizing.state.optimizers import BYTES_PER_VALUE
 from sizing.state.saved_state import is_plain
 from sizing.storage.limits import Demand
+from sizing.storage.terms import in_turn
 from sizing.strict_model import InputModel
 from sizing.units import BytesPerSecond, Fraction, OrText
 
@@ -363,7 +364,7 @@ def _reduce_plan(less: _Reduced, plan: ReadPlan, num_deltas: float) -> ReadPlan:
         for name, reading in plan.parts.items()
     }
     steps = zip(plan.steps, plan.read_together, strict=True)
-    reduced_steps = tuple(_reduce_step(less, plan, read, step, names, num_deltas) for step, names in steps)
+    reduced_steps = tuple(in_turn(_reduce_step(less, plan, read, step, names, num_deltas) for step, names in steps))
     before = plan.read_bytes or 1
     scale = sum(reading.read_bytes for reading in read.values()) / before
     return replace(plan, parts=read, steps=reduced_steps, max_rank_read_bytes=plan.max_rank_read_bytes * scale)

@@ -7,7 +7,7 @@ same lines.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -70,6 +70,7 @@ class Demand:
     of all bytes pass it, and `largest_linked_over_copied` x the bytes of the largest stream on the stream with most
     such bytes.
     A stream's file is striped over `num_stripes` storage targets; where that is not known, as many as the rates say.
+    `moved_before_bytes` is what earlier steps of the same transfer have moved, which has filled a cache so far.
     `process_bytes_per_second` is what is assumed of one process that makes files of tensors and writes them, where each
     stream is such a process; None where its own work does not limit.
     """
@@ -91,6 +92,7 @@ class Demand:
     largest_linked_over_copied: Numbers = 1.0
     num_stripes: Numbers | None = None
     process_bytes_per_second: Numbers | None = None
+    moved_before_bytes: Numbers = 0
 
     @property
     def even(self) -> Demand:
@@ -151,6 +153,18 @@ class Demand:
             unit_bytes_per_second=rate,
             largest_over_mean=self.largest_over_mean,
         )
+
+
+def in_turn(demands: Iterable[Demand]) -> Iterator[Demand]:
+    """Yield the steps of one transfer, each with the bytes of those before it, which share a cache with it.
+
+    >>> [step.moved_before_bytes for step in in_turn([Demand(8, 1, 1, 1), Demand(4, 1, 1, 1)])]
+    [0, 8]
+    """
+    moved: Numbers = 0
+    for demand in demands:
+        yield replace(demand, moved_before_bytes=moved)
+        moved = moved + demand.total_bytes
 
 
 def is_storage_known(rates: Rates, terms: Terms) -> bool:
@@ -232,7 +246,7 @@ def file_system_bytes(rates: Rates, demand: Demand) -> Numbers:
 def drained_seconds(rates: Rates, demand: Demand) -> Numbers:
     """Time in which the storage drains what its cache does not hold; 0 where it has none.
 
-    Source: `transfer.beyond_cache_bytes`, over the rate beyond the cache.
+    Source: `transfer.beyond_cache_bytes`, less what earlier steps moved beyond it, over the rate beyond the cache.
 
     >>> float(drained_seconds(Rates(beyond_cache_bytes_per_second=2.0, cache_bytes=4.0), Demand(10.0, 1, 1, 1)))
     3.0
@@ -240,7 +254,10 @@ def drained_seconds(rates: Rates, demand: Demand) -> Numbers:
     rate, cache = rates.beyond_cache_bytes_per_second, rates.cache_bytes
     if rate is None:
         return 0.0
-    moved = beyond_cache_bytes(demand.total_bytes, cache_bytes=0.0 if cache is None else cache)
+    held, before = 0.0 if cache is None else cache, demand.moved_before_bytes
+    moved = beyond_cache_bytes(before + demand.total_bytes, cache_bytes=held) - beyond_cache_bytes(
+        before, cache_bytes=held
+    )
     return shared_seconds(moved, num_units=1, unit_bytes_per_second=rate)
 
 

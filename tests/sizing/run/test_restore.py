@@ -13,7 +13,7 @@ from sizing.questions.registry import REQUIRE
 from sizing.run.read_plan import overlapping_shards
 from sizing.run.restore import Restore
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.sizing.run.scenarios import ASYNC, document, report
+from tests.sizing.run.scenarios import ASYNC, document, report, write_of
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
 GATHERED = {"checkpoint": {"format": "megatron-distributed-optimizer", "optimizer_sharding": None, "mode": "sync"}}
@@ -44,9 +44,11 @@ def test_what_was_read_once_reaches_every_node_over_its_network(strategy: str, s
 
 def test_one_replica_reads_through_its_nodes_and_a_parallel_read_through_all() -> None:
     slow_nodes = {"profile": {"write_bytes_per_second": "273 GB/s", "node_read_bytes_per_second": "1 GB/s"}}
-    seconds = by_strategy(report(storage=slow_nodes).restore)
-    assert seconds["read-once-broadcast"] == pytest.approx(13_800 / 64)
-    assert seconds["parallel-read-exchange"] == pytest.approx(13_800 / 384)
+    found = report(storage=slow_nodes)
+    seconds, fullest = by_strategy(found.restore), found.layout.max_node_bytes / 1e9
+    assert fullest == pytest.approx(29.83 / 26.95 * 13_800 / 64, rel=1e-3)
+    assert seconds["read-once-broadcast"] == pytest.approx(fullest)
+    assert seconds["parallel-read-exchange"] == pytest.approx(fullest / 6)
 
 
 def test_a_sharded_optimizer_is_read_once_whatever_the_strategy() -> None:
@@ -78,6 +80,81 @@ def test_the_busiest_rank_reads_its_weights_and_its_share_of_the_rest() -> None:
     layout = report().layout
     assert restore.max_rank_read_bytes == pytest.approx(layout.max_rank_bytes, rel=1e-6)
     assert restore.mean_rank_read_bytes == pytest.approx(13.8e12 / 512)
+
+
+UNEVEN_STAGES = {
+    "model": {"preset": "llama-3.1-70b"},
+    "training": {"framework": "megatron"},
+    "parallelism": {"tensor": 8, "pipeline": 4, "layers_per_stage": [32, 16, 16, 16]},
+    "checkpoint": {"format": "megatron"},
+    "cluster": {"node": "dgx-h100"},
+}
+
+
+@pytest.mark.parametrize(("name", "num_ranks"), [("writer", 1), ("node", 8)])
+@pytest.mark.parametrize("tensor", [8, 1])
+def test_a_restore_waits_for_the_rank_and_the_node_that_read_most(name: str, num_ranks: int, tensor: int) -> None:
+    """Each rank reads what it wrote, so that both wait for the same one; with one tensor rank a node has all stages."""
+    rates = {f"{name}_read_bytes_per_second": 1e9, f"{name}_write_bytes_per_second": 1e9}
+    found = report(UNEVEN_STAGES, parallelism={"tensor": tensor}, storage={"profile": rates})
+    assert found.restore.read_seconds == pytest.approx(write_of(found).seconds, rel=1e-6)
+    if tensor == 8:
+        assert found.restore.read_seconds == pytest.approx(num_ranks * 49.76, rel=1e-3)
+
+
+@pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])
+def test_equal_shards_are_read_in_equal_times(strategy: str) -> None:
+    fsdp = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "cluster": {"node": "dgx-h100"}}
+    rates = {"read_bytes_per_second": 1e13, "writer_read_bytes_per_second": 1e9}
+    parallelism = {"data": 64, "shard_group": 16}
+    found = report(fsdp, parallelism=parallelism, checkpoint={"restore": strategy}, storage={"profile": rates})
+    num_readers = 16 if strategy == "read-once-broadcast" else 64
+    of_tensors = sum(part.read_bytes for name, part in found.restore.parts.items() if name != ".metadata")
+    of_metadata = found.restore.parts[".metadata"].read_bytes
+    assert found.restore.read_seconds == pytest.approx((of_tensors / num_readers + of_metadata / 64) / 1e9, rel=1e-6)
+    assert found.restore.max_rank_read_bytes == pytest.approx(found.restore.read_seconds * 1e9, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("framework", "degrees", "files", "num_opened"),
+    [
+        ("deepspeed", {"data": 64, "zero_stage": 1}, {}, 64 + 64),
+        ("deepspeed", {"data": 64, "zero_stage": 3}, {}, 64 + 64),
+        ("megatron", {"data": 64}, {"format": "megatron-distributed-optimizer"}, 64 + 1),
+        ("megatron", {"tensor": 8, "pipeline": 4, "data": 8}, {"optimizer_sharding": "dp-reshardable"}, 256 * 8 + 256),
+        ("fsdp2", {"data": 64, "shard_group": 8}, {"restore": "every-replica"}, 64 * 8 + 64),
+        ("fsdp2", {"data": 64, "shard_group": 8}, {"restore": "read-once-broadcast"}, 64 + 64),
+    ],
+)
+def test_a_file_is_opened_by_every_rank_that_reads_in_it(
+    framework: str, degrees: dict[str, Any], files: dict[str, Any], num_opened: int
+) -> None:
+    """Of files of weights each rank opens its own, of an optimizer its share; `.metadata` each rank."""
+    scenario = {
+        "model": {"preset": "llama-2-7b"},
+        "training": {"framework": framework} | ({"distributed_optimizer": True} if framework == "megatron" else {}),
+        "parallelism": degrees,
+        "checkpoint": files,
+        "storage": {"profile": {"read_bytes_per_second": 1e12, "read_files_per_second": 1.0}},
+    }
+    (opening,) = (limit for limit in report(scenario).restore.limits if limit.resource == "metadata")
+    assert opening.seconds == num_opened
+
+
+@pytest.mark.parametrize("cache_bytes", [0.5e12, 1e12, 1.2e12, 2.5e12])
+@pytest.mark.parametrize("reduction", [{}, {"delta": {"fraction": 0.1, "full_every": 4}}])
+def test_the_steps_of_a_restore_share_the_cache(cache_bytes: float, reduction: dict[str, Any]) -> None:
+    """All weights are read first, by every replica, then the optimizer once."""
+    profile = {"beyond_cache_read_bytes_per_second": 1e10, "read_cache_bytes": cache_bytes}
+    found = report(
+        UNEVEN_STAGES,
+        training={"distributed_optimizer": True},
+        parallelism={"data": 8, "layers_per_stage": None},
+        checkpoint={"format": "megatron-distributed-optimizer", "reduction": reduction or None},
+        storage={"profile": profile | {"read_bytes_per_second": 1e15}},
+    )
+    beyond = max(0.0, found.restore.read_bytes - cache_bytes)
+    assert found.restore.read_seconds == pytest.approx(beyond / 1e10, abs=0.01)
 
 
 def test_time_to_first_step_is_held_against_its_target() -> None:
