@@ -10,9 +10,10 @@ from sizing.errors import InvalidInput
 from sizing.published import published
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.registry import REQUIRE
+from sizing.report import SizingReport, answer
 from sizing.run.read_plan import overlapping_shards
 from sizing.run.restore import Restore
-from sizing.scenario import REFERENCE_SCENARIO
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.sizing.run.scenarios import ASYNC, document, report
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
@@ -138,6 +139,40 @@ def test_the_required_read_rate_meets_the_recovery_target_exactly(strategy: str)
     profile = {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": rate}
     again = report(ASYNC, targets=targets, checkpoint=checkpoint, storage={"profile": profile})
     assert again.restore.time_to_first_step_seconds == pytest.approx(400, rel=1e-9)
+
+
+def recovering(profile: dict[str, Any]) -> SizingReport:
+    """Weights that 8 replicas read, and an optimizer whose shares each rank reads once: two steps of a restore."""
+    return answer(
+        scenario_from(
+            {
+                "model": {"preset": "llama-3.1-70b"},
+                "training": {"framework": "megatron", "distributed_optimizer": True},
+                "parallelism": {"tensor": 8, "pipeline": 4, "data": 8},
+                "cluster": {"node": "dgx-h100"},
+                "checkpoint": {"format": "megatron-distributed-optimizer"},
+                "storage": {"profile": {"write_bytes_per_second": 1e11, "fixed_read_seconds": 5, **profile}},
+                "reliability": {"mtbf_seconds": 36_000, "detection_seconds": 60, "relaunch_seconds": 120},
+                "targets": {"recovery_seconds": 240},
+            }
+        )
+    )
+
+
+def test_the_required_read_rate_of_several_steps_counts_nodes_and_readers_at_their_given_rates() -> None:
+    given = {"node_read_bytes_per_second": 4e10, "writer_read_bytes_per_second": 5e9}
+    rate = recovering({"read_bytes_per_second": 3.5e10, **given}).required.restore_bytes_per_second
+    assert rate == pytest.approx(8 * 2 * 70_553_706_496 / 54.47 + 12 * 70_553_706_496 / 54.47, rel=1e-3)
+    again = recovering({"read_bytes_per_second": rate, **given})
+    assert again.restore.time_to_first_step_seconds == pytest.approx(240, rel=1e-9)
+
+
+def test_where_the_given_rates_of_readers_are_too_slow_the_required_read_rate_goes_with_faster_ones() -> None:
+    slow = {"read_bytes_per_second": 3.5e10, "writer_read_bytes_per_second": 1e8}
+    rate = recovering(slow).required.restore_bytes_per_second
+    assert rate is not None
+    freed = {"read_bytes_per_second": rate, "writer_read_bytes_per_second": rate}
+    assert recovering(freed).restore.time_to_first_step_seconds <= 240
 
 
 def test_an_unpublished_network_is_said_to_be_left_out() -> None:
