@@ -17,7 +17,7 @@ from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.parallelism import Ranks
 from sizing.layout.placement import place_writers
-from sizing.layout.sharding import ranks_of_a_copy
+from sizing.layout.sharding import WHOLE, ranks_of_a_copy
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
 
@@ -157,18 +157,17 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
-            yield _read_once(restoring, name, readers.copies, strategy)
+            yield _read_once(restoring, name, readers, strategy)
 
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PlannedRead:
     reading, layout = _read(restoring, name, readers.copies), restoring.checkpoint_layout.on_nodes
-    busiest = _largest(restoring, name, readers.sharers) * restoring.checkpoint_layout.sharding.fullest_over_mean
     match readers.ranks:
         case "everyone":
-            return _PlannedRead(name, "everyone", *reading, busiest, 0.0)
+            return _PlannedRead(name, "everyone", *reading, _largest(restoring, name, readers), 0.0)
         case "writers":
             sent = _sent_bytes(reading, num_sources=layout.num_writing_nodes, num_nodes=layout.num_nodes)
-            return _PlannedRead(name, "writers", *reading, busiest, sent)
+            return _PlannedRead(name, "writers", *reading, _largest(restoring, name, readers), sent)
         case "rank-0":
             sent = _sent_bytes(reading, num_sources=1, num_nodes=layout.num_nodes)
             return _PlannedRead(name, "rank-0", *reading, reading.read_bytes, sent)
@@ -179,21 +178,17 @@ def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float
     return reading.read_bytes / num_sources if num_nodes > 1 else 0.0
 
 
-def _read_once(
-    restoring: _Restoring, name: PartName, copies: Ranks | Copies, strategy: RestoreStrategy
-) -> _PlannedRead:
+def _read_once(restoring: _Restoring, name: PartName, readers: Readers, strategy: RestoreStrategy) -> _PlannedRead:
     """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it."""
-    checkpoint_layout = restoring.checkpoint_layout
+    checkpoint_layout, copies = restoring.checkpoint_layout, readers.copies
     reading = _read(restoring, name, Ranks())
     held = checkpoint_layout.dense_bytes[name] * copies.dense + checkpoint_layout.expert_bytes[name] * copies.expert
     num_nodes = checkpoint_layout.on_nodes.num_nodes
     received = _scale_to_observed(checkpoint_layout, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
-        return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
-    highest = max(copies)
-    return _PlannedRead(
-        name, "everyone", *reading, _largest(restoring, name, copies), received * (highest - 1) / highest
-    )
+        return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, readers), received)
+    highest, largest = max(copies), _largest(restoring, name, readers, copies=copies)
+    return _PlannedRead(name, "everyone", *reading, largest, received * (highest - 1) / highest)
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> PartRead:
@@ -211,12 +206,16 @@ def _scale_to_observed(checkpoint_layout: CheckpointLayout, num_bytes: float) ->
     return round(num_bytes) * size.written_bytes // size.total_bytes
 
 
-def _largest(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> float:
-    """What the fullest rank reads of a part whose bytes so many ranks share."""
+def _largest(restoring: _Restoring, name: PartName, readers: Readers, *, copies: Ranks | Copies = WHOLE) -> float:
+    """What the fullest rank reads of a part: what it holds, or an equal share of it with those that hold copies."""
     checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
-    dense = checkpoint_layout.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
-    expert = checkpoint_layout.max_expert.part_bytes.get(name, 0) / sharers.expert * more.expert
-    return float(_scale_to_observed(checkpoint_layout, dense + expert))
+    held = checkpoint_layout.max_dense.part_bytes.get(name, 0), checkpoint_layout.max_expert.part_bytes.get(name, 0)
+    read = sum(
+        num_bytes / (sharers * copy) * amplified
+        for num_bytes, sharers, copy, amplified in zip(held, readers.sharers, copies, more, strict=True)
+    )
+    fullest = checkpoint_layout.sharding.fullest_over_mean
+    return float(_scale_to_observed(checkpoint_layout, read * readers.times)) * fullest
 
 
 def _plan_steps(

@@ -45,13 +45,15 @@ class Readers:
     """Ranks that read a part back.
 
     `copies`: the number of ranks that read each byte of the files. `sharers`: the number of ranks that divide the
-    reading of one model-parallel rank's content.
+    reading of one model-parallel rank's content. `times`: how many times a rank reads its share of it, from files that
+    repeat it.
     """
 
     name: ReadersName
     ranks: ReadingRanks
     copies: Ranks | Copies
     sharers: Ranks
+    times: int = 1
 
 
 def every_replica(copies: Ranks | Copies) -> Readers:

@@ -81,6 +81,33 @@ def test_the_busiest_rank_reads_its_weights_and_its_share_of_the_rest() -> None:
     assert restore.mean_rank_read_bytes == pytest.approx(13.8e12 / 512)
 
 
+def restored(**blocks: Any) -> Restore:
+    """A restore of 8 nodes."""
+    return answer(scenario_from({"cluster": {"node": "dgx-h100"}, **blocks})).restore
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_readers"), [("every-replica", 16), ("read-once-broadcast", 16), ("parallel-read-exchange", 64)]
+)
+def test_with_shard_groups_the_busiest_rank_reads_its_shard_or_with_its_copies_a_share_of_it(
+    strategy: str, num_readers: int
+) -> None:
+    hybrid = {"training": {"framework": "fsdp2"}, "parallelism": {"data": 64, "shard_group": 16}}
+    restore = restored(model={"preset": "llama-3.1-70b"}, checkpoint={"restore": strategy}, **hybrid)
+    assert restore.max_rank_read_bytes == pytest.approx(12 * 70_553_706_496 / num_readers, rel=1e-3)
+    if strategy == "every-replica":
+        assert restore.mean_rank_read_bytes == pytest.approx(restore.max_rank_read_bytes, rel=1e-3)
+
+
+def test_without_zero_expert_ranks_read_the_optimizer_of_two_files() -> None:
+    """Each rank reads the file of its model-parallel rank and that of its expert rank, which have the same."""
+    blocks = {"training": {"framework": "deepspeed"}, "parallelism": {"data": 64, "expert": 8, "zero_stage": 0}}
+    restore = restored(model={"preset": "mixtral-8x7b"}, **blocks)
+    assert restore.max_rank_read_bytes == pytest.approx(restore.mean_rank_read_bytes, rel=1e-3)
+    together = restored(model={"preset": "mixtral-8x7b"}, checkpoint={"restore": "parallel-read-exchange"}, **blocks)
+    assert together.max_rank_read_bytes == pytest.approx(together.mean_rank_read_bytes, rel=1e-3)
+
+
 def test_time_to_first_step_is_held_against_its_target() -> None:
     reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
