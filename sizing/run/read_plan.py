@@ -16,7 +16,7 @@ from sizing.layout.containers import METADATA
 from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.parallelism import Ranks
-from sizing.layout.placement import place_writers
+from sizing.layout.placement import num_nodes_of_copies, place_writers
 from sizing.layout.sharding import WHOLE, ranks_of_a_copy
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
@@ -179,16 +179,27 @@ def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float
 
 
 def _read_once(restoring: _Restoring, name: PartName, readers: Readers, strategy: RestoreStrategy) -> _PlannedRead:
-    """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it."""
-    checkpoint_layout, copies = restoring.checkpoint_layout, readers.copies
-    reading = _read(restoring, name, Ranks())
-    held = checkpoint_layout.dense_bytes[name] * copies.dense + checkpoint_layout.expert_bytes[name] * copies.expert
-    num_nodes = checkpoint_layout.on_nodes.num_nodes
-    received = _scale_to_observed(checkpoint_layout, held) / num_nodes if num_nodes > 1 else 0.0
-    if strategy == "read-once-broadcast":
-        return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, readers), received)
-    highest, largest = max(copies), _largest(restoring, name, readers, copies=copies)
-    return _PlannedRead(name, "everyone", *reading, largest, received * (highest - 1) / highest)
+    """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it.
+
+    What several ranks of a node hold reaches the node once, and not at all where no other node holds it.
+    """
+    checkpoint_layout, p = restoring.checkpoint_layout, restoring.parallelism
+    num_bytes = checkpoint_layout.dense_bytes[name], checkpoint_layout.expert_bytes[name]
+    num_different, layout = (p.tensor, p.expert * p.expert_tensor_degree), checkpoint_layout.on_nodes
+    is_exchanged, received = strategy == "parallel-read-exchange", 0.0
+    for saved, read, sharers, replicas, in_a_row in zip(
+        num_bytes, readers.copies, readers.sharers, p.replicas, num_different, strict=True
+    ):
+        copies = max(1, replicas // sharers)
+        nodes = num_nodes_of_copies(p, copies=copies, apart=in_a_row * sharers, gpus_per_node=layout.gpus_per_node)
+        if nodes > 1:
+            received += saved * read / (readers.times * copies) * (nodes - is_exchanged)
+    of_a_node = _scale_to_observed(checkpoint_layout, received) / layout.num_nodes
+    reading = _read(restoring, name, WHOLE)
+    if is_exchanged:
+        busiest = _largest(restoring, name, readers, copies=readers.copies)
+        return _PlannedRead(name, "everyone", *reading, busiest, of_a_node)
+    return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, readers), of_a_node)
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> PartRead:

@@ -108,6 +108,32 @@ def test_without_zero_expert_ranks_read_the_optimizer_of_two_files() -> None:
     assert together.max_rank_read_bytes == pytest.approx(together.mean_rank_read_bytes, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("model", "framework", "degrees", "held_by_a_node", "num_nodes"),
+    [
+        ("llama-3.1-70b", "fsdp2", {"data": 64, "shard_group": 1}, 12 * 70_553_706_496, 8),
+        ("llama-3.1-70b", "fsdp2", {"data": 64, "shard_group": 8}, 12 * 70_553_706_496, 8),
+        ("llama-3.1-70b", "deepspeed", {"data": 64}, 2 * 70_553_706_496, 8),
+        ("mixtral-8x7b", "megatron", {"data": 16, "expert": 8}, 14 * 46_702_792_704, 2),
+        ("llama-3.1-70b", "megatron", {"data": 4, "tensor": 2, "pipeline": 8}, 0, 1),  # all copies stand on one node
+    ],
+)
+@pytest.mark.parametrize("strategy", ["read-once-broadcast", "parallel-read-exchange"])
+def test_what_ranks_of_a_node_hold_alike_reaches_it_once(
+    model: str, framework: str, degrees: dict[str, int], held_by_a_node: int, num_nodes: int, strategy: str
+) -> None:
+    rates = {"write_bytes_per_second": 1e11, "read_bytes_per_second": 1e11}
+    restore = restored(
+        model={"preset": model},
+        training={"framework": framework},
+        parallelism=degrees,
+        checkpoint={"restore": strategy},
+        storage={"profile": rates},
+    )
+    share = 1.0 if strategy == "read-once-broadcast" else (num_nodes - 1) / num_nodes
+    assert restore.exchange_seconds == pytest.approx(held_by_a_node * share / 400e9, rel=1e-3)
+
+
 def test_time_to_first_step_is_held_against_its_target() -> None:
     reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
