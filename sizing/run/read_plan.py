@@ -70,7 +70,8 @@ class PartRead(NamedTuple):
 class ReadPlan:
     """What one strategy reads, by part and by group of ranks, and what each node then receives from others.
 
-    `read_together` names the parts of each of the steps, which follow one another.
+    `read_together` names the parts of each of the steps, which follow one another; of these the busiest rank reads
+    `max_rank_bytes_of_steps`.
     """
 
     parts: dict[str, PartRead]
@@ -79,6 +80,7 @@ class ReadPlan:
     exchanged_bytes_per_node: float
     max_rank_read_bytes: float
     read_together: tuple[tuple[str, ...], ...] = ()
+    max_rank_bytes_of_steps: tuple[float, ...] = ()
 
     def through(self, node_network_bytes_per_second: float | None) -> ReadPlan:
         """The plan where the adapters of a node carry so much; None where nothing that is known holds them."""
@@ -127,7 +129,7 @@ def read_plans(
         for name in checkpoint_layout.size.parts
     }
     restoring = _Restoring(checkpoint_layout, parallelism, amplification, readers)
-    if all(max(each.copies) == 1 for each in readers.values()):
+    if all(max(each.copies) <= 1 for each in readers.values()):
         return dict.fromkeys(
             RESTORE_STRATEGIES, _plan(restoring, "every-replica")
         )  # nobody else holds what a rank reads
@@ -138,13 +140,15 @@ def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
     checkpoint_layout, parallelism = restoring.checkpoint_layout, restoring.parallelism
     parts = list(_plan_reads(restoring, strategy))
     steps = list(_plan_steps(checkpoint_layout, parallelism, parts))
+    max_rank_bytes = {part.name: part.max_rank_bytes for part in parts}
     return ReadPlan(
         parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
         steps=tuple(step for _, step in steps),
         num_gpus=parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
-        max_rank_read_bytes=sum(part.max_rank_bytes for part in parts),
+        max_rank_read_bytes=sum(max_rank_bytes.values()),
         read_together=tuple(names for names, _ in steps),
+        max_rank_bytes_of_steps=tuple(sum(map(max_rank_bytes.__getitem__, names)) for names, _ in steps),
     )
 
 
@@ -154,7 +158,7 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
     if metadata_bytes:
         yield _PlannedRead(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
     for name, readers in restoring.readers.items():
-        if max(readers.copies) == 1 or strategy == "every-replica":
+        if max(readers.copies) <= 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
             yield _read_once(restoring, name, readers, strategy)
@@ -199,7 +203,9 @@ def _read_once(restoring: _Restoring, name: PartName, readers: Readers, strategy
     if is_exchanged:
         busiest = _largest(restoring, name, readers, copies=readers.copies)
         return _PlannedRead(name, "everyone", *reading, busiest, of_a_node)
-    return _PlannedRead(name, "one-replica", *reading, _largest(restoring, name, readers), of_a_node)
+    shards = max(1, checkpoint_layout.sharding.shard_group // readers.sharers.dense)
+    busiest = _largest(restoring, name, readers, copies=Ranks(shards, shards))
+    return _PlannedRead(name, "one-replica", *reading, busiest, of_a_node)
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> PartRead:

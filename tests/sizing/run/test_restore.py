@@ -108,6 +108,47 @@ def test_without_zero_expert_ranks_read_the_optimizer_of_two_files() -> None:
     assert together.max_rank_read_bytes == pytest.approx(together.mean_rank_read_bytes, rel=1e-3)
 
 
+WEIGHTS_OF_70B, MOMENTS_OF_70B = 4 * 70_553_706_496, 8 * 70_553_706_496
+
+
+@pytest.mark.parametrize(
+    ("framework", "read_bytes", "host_bytes"),
+    [
+        # every rank the whole file
+        ("lightning", 64 * (WEIGHTS_OF_70B + MOMENTS_OF_70B), 8 * (WEIGHTS_OF_70B + MOMENTS_OF_70B)),
+        # FSDP1: every rank the weights, rank 0 the optimizer
+        ("accelerate", 64 * WEIGHTS_OF_70B + MOMENTS_OF_70B, 8 * WEIGHTS_OF_70B + MOMENTS_OF_70B),
+        # FSDP2: rank 0 both, of the two files of weights one
+        ("transformers", WEIGHTS_OF_70B + MOMENTS_OF_70B, WEIGHTS_OF_70B + MOMENTS_OF_70B),
+    ],
+)
+def test_a_full_state_of_fsdp_is_read_by_the_ranks_that_its_trainer_lets_read(
+    framework: str, read_bytes: int, host_bytes: int
+) -> None:
+    """Source: Lightning 2.6, strategies/fsdp.py; accelerate 1.15, utils/fsdp_utils.py; transformers 5.23, trainer.py."""
+    found = answer(
+        scenario_from(
+            {
+                "model": {"preset": "llama-3.1-70b"},
+                "training": {"framework": framework},
+                "parallelism": {"data": 64, "shard_group": 64},
+                "cluster": {"node": "dgx-h100"},
+            }
+        )
+    )
+    assert found.restore.read_bytes == pytest.approx(read_bytes, rel=1e-4)
+    assert found.restore.max_rank_read_bytes == pytest.approx(WEIGHTS_OF_70B + MOMENTS_OF_70B, rel=1e-4)
+    assert found.host_memory.restore_bytes == pytest.approx(host_bytes, rel=1e-4)
+    assert found.host_memory.fits_restore is (host_bytes < 2e12)
+
+
+def test_ranks_that_read_a_full_state_once_share_its_reading() -> None:
+    blocks = {"training": {"framework": "lightning"}, "parallelism": {"data": 64, "shard_group": 64}}
+    restore = restored(model={"preset": "llama-3.1-70b"}, checkpoint={"restore": "read-once-broadcast"}, **blocks)
+    assert restore.read_bytes == pytest.approx(WEIGHTS_OF_70B + MOMENTS_OF_70B, rel=1e-4)
+    assert restore.max_rank_read_bytes == pytest.approx(restore.mean_rank_read_bytes, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("model", "framework", "degrees", "held_by_a_node", "num_nodes"),
     [
