@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
-from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.parallelism import Ranks
 from sizing.layout.placement import num_nodes_of_copies, place_writers
@@ -35,21 +34,29 @@ class Amplification(NamedTuple):
     expert: float = 1
 
 
-def amplification(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> Amplification:
-    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards."""
-    before, after = saved_as.num_shards(saved), saved_as.num_shards(restored)
-    return Amplification(_amplification(before.dense, after.dense), _amplification(before.expert, after.expert))
+def amplification(checkpoint_layout: CheckpointLayout, saved: Parallelism, restored: Parallelism) -> Amplification:
+    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards, by tensor.
 
-
-def _amplification(num_saved: int, num_restored: int) -> float:
-    whole, rest = divmod(overlapping_shards(num_saved, num_restored), num_saved)
-    return whole + rest / num_saved if rest else whole
+    Shards overlap where they do along every dimension, so the pairs of the dimensions multiply: tensor ranks that cut
+    columns and FSDP ranks that cut rows cannot take each other's place. Tensors weigh by their parameters.
+    """
+    if saved == restored:
+        return Amplification()
+    read, needed = [0.0, 0.0], [0, 0]
+    for span in {id(holder.span): holder.span for holder in checkpoint_layout.holders}.values():
+        for holding in span.holdings:
+            before, after = (checkpoint_layout.saved_as.num_cuts(holding, each) for each in (saved, restored))
+            parameters = len(span.stages) * holding.count * max(1, holding.experts) * math.prod(holding.shape)
+            kind, pairs = bool(holding.experts), math.prod(map(overlapping_shards, before, after))
+            read[kind] += parameters * pairs / math.prod(before)
+            needed[kind] += parameters
+    return Amplification(*(more / all_of if all_of else 1.0 for more, all_of in zip(read, needed, strict=True)))
 
 
 def overlapping_shards(num_saved: int, num_restored: int) -> int:
-    """Pairs of saved and restored shards that share rows: n + m - gcd(n, m).
+    """Pairs of saved and restored shards that overlap along a dimension: n + m - gcd(n, m).
 
-    Each restored shard reads every saved one that it overlaps, whole. Both cut the same rows into equal runs; an
+    Each restored shard reads every saved one that it overlaps, whole. Both cut one dimension into equal runs; an
     inner border of one is one of the other gcd(n, m) - 1 times.
     Source: counting; torch.distributed.checkpoint, filesystem.py, read_data, which loads a saved shard and narrows it.
 

@@ -189,7 +189,7 @@ def workload_of(
 ) -> CheckpointWorkload:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = checkpoint_layout.on_nodes
-    restores = read_plans(*restored, amplification=amplification(checkpoint_layout.saved_as, parallelism, restored[1]))
+    restores = read_plans(*restored, amplification=amplification(checkpoint_layout, parallelism, restored[1]))
     write = _write_demand(checkpoint_layout, defaults, cached_plans=cached_plans)
     size = checkpoint_layout.size
     weights: tuple[PartName, ...] = ("weights", "master")  # the master copy where the checkpoint holds no others
