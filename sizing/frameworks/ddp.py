@@ -100,6 +100,8 @@ ACCELERATE = replace(
         SmallFile("scaler.pt", 1_383, scales=True),
         SmallFile("random_states_RANK.pkl", 14_497),
     ),
+    loading="each rank reads all weights and the whole optimizer; with FSDP1 all weights, and rank 0 the optimizer; or "
+    "each rank its shards",
     source="accelerate 1.15, accelerator.py, save_state; checkpointing.py, save_accelerator_state; utils/fsdp_utils.py",
 )
 
@@ -123,7 +125,7 @@ LIGHTNING = replace(
         "Lightning 2.6, strategies/ddp.py: torch.distributed's default_pg_timeout, 30 min",
     ),
     defaults=(),
-    loading="each rank reads the whole file; with FSDP as its state_dict_type says",
+    loading="each rank reads the whole file, with FSDP too; with state_dict_type sharded its shards",
     source="Lightning 2.6, trainer/connectors/checkpoint_connector.py, dump_checkpoint; strategies/fsdp.py; "
     "plugins/precision/amp.py, which is autocast",
 )

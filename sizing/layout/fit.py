@@ -49,8 +49,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
     _check_experts(parallelism, model, cluster)
-    if FRAMEWORKS[framework].shards == "fsdp" and parallelism.expert > 1:
-        _check_expert_rows(parallelism, model.inventory)
+    _check_expert_rows(parallelism, model.inventory, framework)
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
@@ -179,12 +178,14 @@ def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> No
         )
 
 
-def _check_expert_rows(p: Parallelism, inventory: Inventory) -> None:
+def _check_expert_rows(p: Parallelism, inventory: Inventory, framework: FrameworkName) -> None:
     """Refuse FSDP ranks that do not divide the rows of experts evenly, where they are more than experts.
 
     torchtitan then cuts along the experts' rows, and FSDP2 cuts no dimension but the first unevenly. Source:
     torchtitan, distributed/fsdp.py; PyTorch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
     """
+    if FRAMEWORKS[framework].shards != "fsdp" or p.expert == 1:
+        return
     cut, experts = p.expert_tensor_degree, [group for group in inventory if group.experts and not group.is_shared]
     rows = {group.shape[0] // (cut if group.pieces > 1 and group.cut == 0 else 1) for group in experts}
     num_experts, common = math.gcd(*(group.experts for group in experts)), math.gcd(*rows)

@@ -57,6 +57,31 @@ class FsdpMesh:
         """Number of FSDP ranks that share the experts of one expert rank."""
         return self.tensor * self.shards // (self.expert * self.expert_tensor)
 
+    def num_cuts(self, holding: Holding) -> tuple[int, ...]:
+        """Return into how many runs the ranks of a copy cut each dimension of a tensor; experts are the first one.
+
+        FSDP cuts the rows that a tensor rank has, or the experts that an expert rank has. Where tensor ranks cut rows
+        as well, both together cut them into equal runs. A tensor that is not cut by tensor ranks is cut by FSDP alone.
+        Of R rows n ranks have ceil(R / n) each, so that ceil(R / ceil(R / n)) of them have any. Source: as `FsdpSpan`.
+
+        >>> mesh = FsdpMesh.of(Parallelism(tensor=2, data=4))
+        >>> mesh.num_cuts(Holding((64, 32), pieces=8, count=1)), mesh.num_cuts(Holding((64, 32), 8, count=1, cut=1))
+        ((8, 1), (4, 2))
+        """
+        if self.table_sharding != "row-wise":  # there are no tensor ranks, and what is not a table is small
+            return (1,)
+        if holding.is_spread:
+            return (self.tensor * self.shards,)
+        sizes = (holding.experts, *holding.shape) if holding.experts else holding.shape
+        cuts, of_tensor = [1] * len(sizes), self.expert_tensor if holding.experts else self.tensor
+        cuts[holding.cut + bool(holding.experts)] = of_tensor if holding.pieces > 1 else 1
+        if not holding.experts:
+            cuts[0] *= self.shards
+        else:
+            cuts[0] *= self.expert
+            cuts[self.shards_over_width(holding)] *= self.expert_shards
+        return tuple(-(-size // -(-size // ranks)) for size, ranks in zip(sizes, cuts, strict=True))
+
     def shards_over_width(self, holding: Holding) -> bool:
         """Return whether FSDP cuts experts along their own first dimension, as there are more ranks than experts."""
         return self.expert > 1 and self.expert * self.expert_shards > holding.experts

@@ -146,6 +146,41 @@ def ranks_of_numbers(parallelism: Parallelism, numbers: npt.NDArray[np.int64]) -
     return ranks
 
 
+def num_nodes_of_copies(parallelism: Parallelism, *, copies: int, apart: int, gpus_per_node: int) -> int:
+    """Count the nodes with copies of one shard, on the ranks of a stage that are numbered 0, `apart`, 2 `apart`, ...
+
+    Ranks and nodes are numbered as in `place_writers`. Where the ranks are as far apart as the numbers, or all are of
+    one tensor rank and one context rank, a step within a node passes over no node. Else every rank is looked at, and
+    too many copies raise InvalidInput. Source: Megatron-LM, core/parallel_state.py, RankGenerator.
+
+    >>> degrees = Parallelism(tensor=2, data=16)
+    >>> [num_nodes_of_copies(degrees, copies=n, apart=32 // n, gpus_per_node=8) for n in (16, 4, 1)]
+    [4, 4, 1]
+    """
+    strides = parallelism.strides
+    replicas_apart, of_tensor = divmod(apart, parallelism.tensor)
+    data_ranks, of_context = divmod(replicas_apart, parallelism.context)
+    contexts_follow = strides["data"] == strides["context"] * parallelism.context
+    tensors_follow = contexts_follow and strides["context"] == strides["tensor"] * parallelism.tensor
+    step = 0
+    if not of_tensor and not of_context:
+        step = data_ranks * strides["data"]
+    elif not of_tensor and contexts_follow:
+        step = replicas_apart * strides["context"]
+    elif tensors_follow:
+        step = apart * strides["tensor"]
+    if step:
+        return copies if step >= gpus_per_node else (copies - 1) * step // gpus_per_node + 1
+    if copies > MAX_WRITERS_PLACED:
+        raise InvalidInput.of(
+            "parallelism",
+            f"must have at most {MAX_WRITERS_PLACED:,} copies of the state to place on nodes in this rank_order",
+            value=copies,
+            remedy="lower a degree, or let tensor, context and data follow each other",
+        )
+    return len(np.unique(ranks_of_numbers(parallelism, np.arange(copies) * apart) // gpus_per_node))
+
+
 def _count_writers(in_stage: npt.NDArray[np.int64], num_stages: int, stride: int, gpus_per_node: int) -> list[int]:
     """Count the writers on each node that has any.
 

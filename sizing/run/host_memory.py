@@ -105,7 +105,8 @@ def host_memory(
     checkpoints, `held_bytes` of the fullest node's, and is drained from. Deltas are made from the whole state of an
     earlier save to the main storage, which each writer keeps beside all this.
 
-    A restore holds `HostLoading.held_bytes` of the fullest rank x the reading ranks of a node.
+    A restore holds `HostLoading.held_bytes` of the fullest rank x the reading ranks of a node; where rank 0 reads what
+    the others do not, its node alone holds that.
     Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
     pull request 8469; an upper estimate where the writers' files differ.
     """
@@ -137,12 +138,20 @@ def host_memory(
 
 
 def _restore_bytes(checkpoint_layout: CheckpointLayout, parallelism: Parallelism, plan: ReadPlan) -> int:
-    """Bytes that the reading ranks of a node hold of what they read, each as much as the fullest."""
+    """Bytes that the reading ranks of a node hold of what they read, each as much as the fullest.
+
+    Ranks that read in one step also read in those that have more readers on a node.
+    """
     loading = checkpoint_layout.saved_as.host_loading
     largest = _largest_tensor_bytes(checkpoint_layout, parallelism) if loading.tensors_at_once else 0.0
-    read_bytes = plan.max_rank_read_bytes * checkpoint_layout.size.copied_over_written
-    held = loading.held_bytes(read_bytes, largest_tensor_bytes=largest)
-    return math.ceil(held * max(step.num_streams / step.num_nodes for step in plan.steps))
+    of_step = zip(plan.steps, plan.max_rank_bytes_of_steps, strict=True)
+    readers = sorted(((float(step.num_streams / step.num_nodes), read) for step, read in of_step), reverse=True)
+    of_node = of_rank = held = 0.0
+    for num_readers, read_bytes in readers:
+        of_rank += read_bytes * checkpoint_layout.size.copied_over_written
+        before, held = held, loading.held_bytes(of_rank, largest_tensor_bytes=largest)
+        of_node += num_readers * (held - before)
+    return math.ceil(of_node)
 
 
 def _largest_tensor_bytes(checkpoint_layout: CheckpointLayout, parallelism: Parallelism) -> float:

@@ -16,13 +16,18 @@ import numpy as np
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
 from sizing.layout.files import count_files
-from sizing.layout.formats import CheckpointFormat
 from sizing.layout.formats.base import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.holders import Content
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Ranks
-from sizing.layout.placement import MAX_WRITERS_WALKED, StageBytes, max_node_bytes, place_writers
+from sizing.layout.placement import (
+    MAX_WRITERS_WALKED,
+    StageBytes,
+    max_node_bytes,
+    num_nodes_of_copies,
+    place_writers,
+)
 from sizing.layout.ranks import numbers_in_stage
-from sizing.layout.sharding import ranks_of_a_copy
+from sizing.layout.sharding import WHOLE, ranks_of_a_copy
 from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
 from sizing.storage.terms import in_turn
@@ -42,21 +47,29 @@ class Amplification(NamedTuple):
     expert: float = 1
 
 
-def amplification(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> Amplification:
-    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards."""
-    before, after = saved_as.num_shards(saved), saved_as.num_shards(restored)
-    return Amplification(_amplification(before.dense, after.dense), _amplification(before.expert, after.expert))
+def amplification(checkpoint_layout: CheckpointLayout, saved: Parallelism, restored: Parallelism) -> Amplification:
+    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards, by tensor.
 
-
-def _amplification(num_saved: int, num_restored: int) -> float:
-    whole, rest = divmod(overlapping_shards(num_saved, num_restored), num_saved)
-    return whole + rest / num_saved if rest else whole
+    Shards overlap where they do along every dimension, so the pairs of the dimensions multiply: tensor ranks that cut
+    columns and FSDP ranks that cut rows cannot take each other's place. Tensors weigh by their parameters.
+    """
+    if saved == restored:
+        return Amplification()
+    read, needed = [0.0, 0.0], [0, 0]
+    for span in {id(holder.span): holder.span for holder in checkpoint_layout.holders}.values():
+        for holding in span.holdings:
+            before, after = (checkpoint_layout.saved_as.num_cuts(holding, each) for each in (saved, restored))
+            parameters = len(span.stages) * holding.count * max(1, holding.experts) * math.prod(holding.shape)
+            kind, pairs = bool(holding.experts), math.prod(map(overlapping_shards, before, after))
+            read[kind] += parameters * pairs / math.prod(before)
+            needed[kind] += parameters
+    return Amplification(*(more / all_of if all_of else 1.0 for more, all_of in zip(read, needed, strict=True)))
 
 
 def overlapping_shards(num_saved: int, num_restored: int) -> int:
-    """Pairs of saved and restored shards that share rows: n + m - gcd(n, m).
+    """Pairs of saved and restored shards that overlap along a dimension: n + m - gcd(n, m).
 
-    Each restored shard reads every saved one that it overlaps, whole. Both cut the same rows into equal runs; an
+    Each restored shard reads every saved one that it overlaps, whole. Both cut one dimension into equal runs; an
     inner border of one is one of the other gcd(n, m) - 1 times.
     Source: counting; torch.distributed.checkpoint, filesystem.py, read_data, which loads a saved shard and narrows it.
 
@@ -77,7 +90,8 @@ class PartRead(NamedTuple):
 class ReadPlan:
     """What one strategy reads, by part and by group of ranks, and what each node then receives from others.
 
-    `read_together` names the parts of each of the steps, which follow one another.
+    `read_together` names the parts of each of the steps, which follow one another; of these the busiest rank reads
+    `max_rank_bytes_of_steps`.
     """
 
     parts: dict[str, PartRead]
@@ -86,6 +100,7 @@ class ReadPlan:
     exchanged_bytes_per_node: float
     max_rank_read_bytes: float
     read_together: tuple[tuple[str, ...], ...] = ()
+    max_rank_bytes_of_steps: tuple[float, ...] = ()
 
     def through(self, node_network_bytes_per_second: float | None) -> ReadPlan:
         """The plan where the adapters of a node carry so much; None where nothing that is known holds them."""
@@ -192,7 +207,7 @@ def read_plans(
         for name in checkpoint_layout.size.parts
     }
     restoring = _Restoring(checkpoint_layout, parallelism, amplification, readers)
-    if all(max(each.copies) == 1 for each in readers.values()):
+    if all(max(each.copies) <= 1 for each in readers.values()):
         return dict.fromkeys(
             RESTORE_STRATEGIES, _plan(restoring, "every-replica")
         )  # nobody else holds what a rank reads
@@ -202,13 +217,15 @@ def read_plans(
 def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> ReadPlan:
     parts = list(_plan_reads(restoring, strategy))
     steps = list(_plan_steps(restoring, parts, is_every_replica=strategy == "every-replica"))
+    rank_bytes = {part.name: part.rank_bytes for part in parts}
     return ReadPlan(
         parts={part.name: PartRead(part.read_bytes, part.num_readings) for part in parts},
         steps=tuple(in_turn(step for _, step in steps)),
         num_gpus=restoring.parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
-        max_rank_read_bytes=float(np.max(sum(part.rank_bytes for part in parts))),
+        max_rank_read_bytes=float(np.max(sum(rank_bytes.values()))),
         read_together=tuple(names for names, _ in steps),
+        max_rank_bytes_of_steps=tuple(float(np.max(sum(map(rank_bytes.__getitem__, names)))) for names, _ in steps),
     )
 
 
@@ -218,7 +235,7 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
     if metadata_bytes:
         yield _PlannedRead(METADATA, "everyone", metadata_bytes * ranks, ranks, np.array([float(metadata_bytes)]), 0.0)
     for name, readers in restoring.readers.items():
-        if max(readers.copies) == 1 or strategy == "every-replica":
+        if max(readers.copies) <= 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
             yield _read_once(restoring, name, readers, strategy)
@@ -226,13 +243,12 @@ def _plan_reads(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_P
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PlannedRead:
     reading, layout = _read(restoring, name, readers.copies), restoring.checkpoint_layout.on_nodes
-    busiest = _rank_bytes(restoring, name, readers.sharers) * restoring.checkpoint_layout.sharding.fullest_over_mean
     match readers.ranks:
         case "everyone":
-            return _PlannedRead(name, "everyone", *reading, busiest, 0.0)
+            return _PlannedRead(name, "everyone", *reading, _rank_bytes(restoring, name, readers), 0.0)
         case "writers":
             sent = _sent_bytes(reading, num_sources=layout.num_writing_nodes, num_nodes=layout.num_nodes)
-            return _PlannedRead(name, "writers", *reading, busiest, sent)
+            return _PlannedRead(name, "writers", *reading, _rank_bytes(restoring, name, readers), sent)
         case "rank-0":
             sent = _sent_bytes(reading, num_sources=1, num_nodes=layout.num_nodes)
             return _PlannedRead(name, "rank-0", *reading, np.array([float(reading.read_bytes)]), sent)
@@ -244,18 +260,29 @@ def _sent_bytes(reading: PartRead, *, num_sources: int, num_nodes: int) -> float
 
 
 def _read_once(restoring: _Restoring, name: PartName, readers: Readers, strategy: RestoreStrategy) -> _PlannedRead:
-    """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it."""
-    checkpoint_layout, copies, sharers = restoring.checkpoint_layout, readers.copies, readers.sharers
-    reading = _read(restoring, name, Ranks())
-    held = checkpoint_layout.dense_bytes[name] * copies.dense + checkpoint_layout.expert_bytes[name] * copies.expert
-    num_nodes = checkpoint_layout.on_nodes.num_nodes
-    received = _scale_to_observed(checkpoint_layout, held) / num_nodes if num_nodes > 1 else 0.0
-    if strategy == "read-once-broadcast":
-        return _PlannedRead(name, "one-replica", *reading, _rank_bytes(restoring, name, sharers), received)
-    highest, divided = max(copies), Copies(sharers.dense * copies.dense, sharers.expert * copies.expert)
-    return _PlannedRead(
-        name, "everyone", *reading, _rank_bytes(restoring, name, divided), received * (highest - 1) / highest
-    )
+    """Plan to read each byte once, and to send each node what its ranks hold, or what they have not read of it.
+
+    What several ranks of a node hold reaches the node once, and not at all where no other node holds it.
+    """
+    checkpoint_layout, p = restoring.checkpoint_layout, restoring.parallelism
+    num_bytes = checkpoint_layout.dense_bytes[name], checkpoint_layout.expert_bytes[name]
+    num_different, layout = (p.tensor, p.expert * p.expert_tensor_degree), checkpoint_layout.on_nodes
+    is_exchanged, received = strategy == "parallel-read-exchange", 0.0
+    for saved, read, sharers, replicas, in_a_row in zip(
+        num_bytes, readers.copies, readers.sharers, p.replicas, num_different, strict=True
+    ):
+        copies = max(1, replicas // sharers)
+        nodes = num_nodes_of_copies(p, copies=copies, apart=in_a_row * sharers, gpus_per_node=layout.gpus_per_node)
+        if nodes > 1:
+            received += saved * read / (readers.times * copies) * (nodes - is_exchanged)
+    of_a_node = _scale_to_observed(checkpoint_layout, received) / layout.num_nodes
+    reading = _read(restoring, name, WHOLE)
+    if is_exchanged:
+        busiest = _rank_bytes(restoring, name, readers, copies=readers.copies)
+        return _PlannedRead(name, "everyone", *reading, busiest, of_a_node)
+    shards = max(1, checkpoint_layout.sharding.shard_group // readers.sharers.dense)
+    busiest = _rank_bytes(restoring, name, readers, copies=Ranks(shards, shards))
+    return _PlannedRead(name, "one-replica", *reading, busiest, of_a_node)
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> PartRead:
@@ -273,14 +300,18 @@ def _scale_to_observed(checkpoint_layout: CheckpointLayout, num_bytes: float) ->
     return round(num_bytes) * size.written_bytes // size.total_bytes
 
 
-def _rank_bytes(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> Floats:
-    """What a rank of each class of holders reads of a part whose bytes so many ranks share."""
+def _rank_bytes(restoring: _Restoring, name: PartName, readers: Readers, *, copies: Ranks | Copies = WHOLE) -> Floats:
+    """What a rank of each class of holders reads of a part: what it holds, or an equal share with those of copies."""
     checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
+    fullest = checkpoint_layout.sharding.fullest_over_mean
 
     def read_bytes(dense: Content, expert: Content) -> float:
-        of_dense = dense.part_bytes.get(name, 0) / sharers.dense * more.dense
-        of_expert = expert.part_bytes.get(name, 0) / sharers.expert * more.expert
-        return float(_scale_to_observed(checkpoint_layout, of_dense + of_expert))
+        held = dense.part_bytes.get(name, 0), expert.part_bytes.get(name, 0)
+        read = sum(
+            num_bytes / (sharers * copy) * amplified
+            for num_bytes, sharers, copy, amplified in zip(held, readers.sharers, copies, more, strict=True)
+        )
+        return float(_scale_to_observed(checkpoint_layout, read * readers.times)) * fullest
 
     if name == RANK_PART:
         return np.array([read_bytes(checkpoint_layout.max_dense, checkpoint_layout.max_expert)])

@@ -367,7 +367,13 @@ def _reduce_plan(less: _Reduced, plan: ReadPlan, num_deltas: float) -> ReadPlan:
     reduced_steps = tuple(in_turn(_reduce_step(less, plan, read, step, names, num_deltas) for step, names in steps))
     before = plan.read_bytes or 1
     scale = sum(reading.read_bytes for reading in read.values()) / before
-    return replace(plan, parts=read, steps=reduced_steps, max_rank_read_bytes=plan.max_rank_read_bytes * scale)
+    return replace(
+        plan,
+        parts=read,
+        steps=reduced_steps,
+        max_rank_read_bytes=plan.max_rank_read_bytes * scale,
+        max_rank_bytes_of_steps=tuple(num_bytes * scale for num_bytes in plan.max_rank_bytes_of_steps),
+    )
 
 
 def _reduce_step(

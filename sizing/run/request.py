@@ -158,11 +158,8 @@ class RunRequest:
         return joint_rates(self.inputs.profile, steps, direction=direction)
 
     def joints(self, direction: Direction) -> tuple[JointRates, ...]:
-        """The limits of `joint`, and before them, where exports stall too, those beside the given rates of nodes."""
-        joint = self.joint(direction)
-        exports_stall = direction == "write" and stalling_writes(self.inputs.checkpoint.export, self.workload)
-        beside = joint.beside_given(self.inputs.profile) if exports_stall else None
-        return (joint,) if beside is None else (beside, joint)
+        """The limits of `joint`, and before them, of several steps, those beside the given rates of nodes."""
+        return self.joint(direction).alternatives(self.inputs.profile)
 
     def rate_paths(self, direction: Direction) -> list[str]:
         """Where the scenario has the rates of `joint`."""

@@ -67,8 +67,8 @@ class Required(Figures):
         "Null with mode sync or when no rate does.",
     )
     restore_bytes_per_second: float | None = Field(
-        description="Min read rate over all nodes that meets targets.recovery_seconds, in bytes per second. "
-        "Null without that target or when no rate does."
+        description="Min read rate over all nodes that meets targets.recovery_seconds, in bytes per second, with the "
+        "rates of nodes and readers as given where these are enough. Null without that target or when no rate does."
     )
 
     @property
@@ -436,7 +436,10 @@ def _restore_rate(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Numbers | None:
-    """The min read rate for the recovery target, beside the other limits at theirs; NaN where none is enough."""
+    """The min read rate for the recovery target; NaN where none is enough.
+
+    Nodes and readers first keep the rates as given, as in `solver`; else theirs are raised as well.
+    """
     if targets.recovery_seconds is None:
         return None
     plan = (workload.longest or workload).restores[checkpoint.restore]
@@ -449,5 +452,8 @@ def _restore_rate(
         is_in_time = np.less_equal(reliability.recovery_seconds(0.0), with_nodes)
         reading = np.where(is_in_time, reading, 0.0)
     joint = joint_rates(profile, plan.steps, direction="read")
-    rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(reading))
+    rate: Numbers = np.inf
+    for each in joint.alternatives(profile):
+        needed = min_bytes_per_second(each.total_bytes, seconds=each.shared_seconds(reading))
+        rate = np.where(np.isfinite(rate), rate, needed)
     return np.where(np.isfinite(rate), np.minimum(rate, joint.max_rates[FILE_SYSTEM]), np.nan)

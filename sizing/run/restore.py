@@ -198,8 +198,9 @@ def exchange_of(plan: ReadPlan, workload: CheckpointWorkload) -> Numbers:
 def exchange_seconds(exchanged_bytes_per_node: Numbers, *, network_bytes_per_second: Numbers | None) -> Numbers:
     """Time in which nodes pass on what they read: bytes that the busiest node receives or sends / its network rate.
 
-    A pipelined broadcast brings every node what it holds, once; an exchange of equal shares (n - 1)/n of it among n
-    copies; ranks that deal out send what they read. 0 where the rate is not known.
+    A pipelined broadcast brings every node what it holds, once, however many of its ranks hold it; an exchange of equal
+    shares (n - 1)/n of it among n nodes that hold it; ranks that deal out send what they read. Passing it on within a
+    node takes no time. 0 where the rate is not known.
     Source: Chan et al. 2007, "Collective communication: theory, practice, and experience", lower bounds of the
     bandwidth term; nothing overlaps with the reading.
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from sizing.cluster import NodeSpec, ResolvedNode
-from sizing.errors import InvalidInput
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
 from sizing.layout.files import WriterClass
-from sizing.layout.placement import MAX_WRITERS_PLACED, ranks_of_numbers
+from sizing.layout.placement import num_nodes_of_copies
 from sizing.layout.sharding import Sharding
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
@@ -190,7 +189,7 @@ def workload_of(
 ) -> CheckpointWorkload:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = checkpoint_layout.on_nodes
-    restores = read_plans(*restored, amplification=amplification(checkpoint_layout.saved_as, parallelism, restored[1]))
+    restores = read_plans(*restored, amplification=amplification(checkpoint_layout, parallelism, restored[1]))
     write = _write_demand(checkpoint_layout, defaults, cached_plans=cached_plans)
     size = checkpoint_layout.size
     weights: tuple[PartName, ...] = ("weights", "master")  # the master copy where the checkpoint holds no others
@@ -308,30 +307,8 @@ def num_state_copies(sharding: Sharding, parallelism: Parallelism, *, gpus_per_n
     copies = max(1, parallelism.num_replicas // dense)
     if parallelism.expert > 1:
         copies = min(copies, max(1, parallelism.num_expert_replicas // expert))
-    return _num_nodes(parallelism, copies=copies, replicas_apart=dense, gpus_per_node=gpus_per_node)
-
-
-def _num_nodes(parallelism: Parallelism, *, copies: int, replicas_apart: int, gpus_per_node: int) -> int:
-    """Number of nodes on which copies stand that are `replicas_apart`: a step within a node passes over none.
-
-    Only where another axis stands between context and data, and copies differ in context, is every one looked at.
-
-    Raises InvalidInput where these are more than are worth looking at.
-    """
-    strides = parallelism.strides
-    data_ranks, rest = divmod(replicas_apart, parallelism.context)
-    if not rest or strides["data"] == strides["context"] * parallelism.context:
-        step = replicas_apart * strides["context"] if rest else data_ranks * strides["data"]
-        return copies if step >= gpus_per_node else (copies - 1) * step // gpus_per_node + 1
-    if copies > MAX_WRITERS_PLACED:
-        raise InvalidInput.of(
-            "parallelism",
-            f"must have at most {MAX_WRITERS_PLACED:,} copies of the state to place on nodes in this rank_order",
-            value=copies,
-            remedy="lower a degree, or let context and data follow each other",
-        )
-    ranks = ranks_of_numbers(parallelism, np.arange(copies) * replicas_apart * parallelism.tensor)
-    return len(np.unique(ranks // gpus_per_node))
+    apart = dense * parallelism.tensor
+    return num_nodes_of_copies(parallelism, copies=copies, apart=apart, gpus_per_node=gpus_per_node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ that is full drains at a rate of its own, which these rates do not raise either.
 system, its rate is that of one writer. With a soft knee of power p the m limits take m^(1/p) s together; what no rate
 raises is then added, as a p-norm is at most the sum: the rates are enough, and in that case a little more.
 
-Where a save is followed by an export, one step may need more of a single node or writer than the other. Then the rates
-of nodes and writers as given stay if they are enough, and the file system alone gets its min rate (`beside_given`).
+Where a save is followed by an export, or a restore has several steps, one step may need more of a single node or writer
+than the other. Then the rates of nodes and writers as given stay if they are enough, and the file system alone gets its
+min rate (`beside_given`).
 """
 
 from __future__ import annotations
@@ -106,6 +107,11 @@ class JointRates:
             free = sum((np.where(is_held, 0.0, step) for is_held, step in zip(held, steps, strict=True)))
             shared = _divide(seconds - fixed, free + stream)
         return np.where(counts, shared, np.inf)
+
+    def alternatives(self, profile: StorageProfile | None) -> tuple[JointRates, ...]:
+        """These rates, and before them, of several steps, those beside the rates of nodes and writers as given."""
+        beside = self.beside_given(profile) if len(self.steps) > 1 else None
+        return (self,) if beside is None else (beside, self)
 
     def beside_given(self, profile: StorageProfile | None) -> JointRates | None:
         """Rates beside those of nodes and writers that the profile gives, which stay; None where it gives none.

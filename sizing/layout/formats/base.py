@@ -2,8 +2,8 @@
 
 A format is one object in one module of this folder: its facts are fields, its rules are methods. They have no defaults,
 so that a format that leaves one out does not type-check, except `saving`, `refused_degrees`, `small_files`,
-`num_files_with_optimizer`, `sharding`, `host_loading`, `stored_fractions` and `stages_always`, which are alike in most
-formats.
+`num_files_with_optimizer`, `num_cuts`, `sharding`, `host_loading`, `stored_fractions` and `stages_always`, which are
+alike in most formats.
 `registry.py` lists the objects; no other module knows their names.
 """
 
@@ -22,6 +22,7 @@ from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.holders import Shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.sharding import Sharding, sharding_of
+from sizing.layout.stages import Holding
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
@@ -45,13 +46,15 @@ class Readers:
     """Ranks that read a part back.
 
     `copies`: the number of ranks that read each byte of the files. `sharers`: the number of ranks that divide the
-    reading of one model-parallel rank's content.
+    reading of one model-parallel rank's content. `times`: how many times a rank reads its share of it, from files that
+    repeat it.
     """
 
     name: ReadersName
     ranks: ReadingRanks
     copies: Ranks | Copies
     sharers: Ranks
+    times: int = 1
 
 
 def every_replica(copies: Ranks | Copies) -> Readers:
@@ -379,3 +382,8 @@ class CheckpointFormat(ABC):
     @abstractmethod
     def num_shards(self, parallelism: Parallelism) -> Ranks:
         """Return into how many shards the files cut a tensor; a shard is always read whole."""
+
+    def num_cuts(self, holding: Holding, parallelism: Parallelism) -> tuple[int, ...]:
+        """Return the number of equal runs into which shards cut each dimension of a tensor; in most formats one."""
+        shards = self.num_shards(parallelism)
+        return (shards.expert if holding.experts else shards.dense,)

@@ -110,7 +110,7 @@ class DeepSpeed(CheckpointFormat):
         # Each of N data ranks reads the optimizer in the file of its model-parallel rank, and in that of its expert
         # rank. That is twice what it holds, of which the files have 1 + E copies: each is read 2 N/(1 + E) times.
         copies = 2 * parallelism.num_replicas / (1 + parallelism.expert)
-        return every_replica(Copies(copies, copies))
+        return replace(every_replica(Copies(copies, copies)), times=2)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
         """Return the tensor degrees. The files can only be read into the layout that wrote them."""

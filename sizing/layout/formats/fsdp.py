@@ -27,7 +27,7 @@ from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
 from sizing.layout.holders import Content, Shard, content_of
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.sharding import Sharding, shard_by_fsdp
-from sizing.layout.stages import StageSpan
+from sizing.layout.stages import Holding, StageSpan
 from sizing.model import TensorGroup
 from sizing.state import StatePart, Training
 from sizing.state.saved_state import PartName
@@ -95,6 +95,9 @@ class FsdpSharded(CheckpointFormat):
         """Count the ranks that cut tensors: tensor ranks x shard group. Copies, and tables on one rank, cut nothing."""
         num_ranks = 1 if parallelism.places_tables else parallelism.tensor * parallelism.shard_ranks
         return Ranks(num_ranks, num_ranks)
+
+    def num_cuts(self, holding: Holding, parallelism: Parallelism) -> tuple[int, ...]:
+        return FsdpMesh.of(parallelism).num_cuts(holding)
 
 
 class FsdpFolders(FsdpSharded):

@@ -26,7 +26,7 @@ from sizing.layout.formats.fsdp_units import shares_of, units_of
 from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.sharding import Sharding
-from sizing.layout.stages import StageSpan, share
+from sizing.layout.stages import Holding, StageSpan, share
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.state import StatePart
@@ -80,6 +80,9 @@ class FsdpDtensor(CheckpointFormat):
         """Count the ranks that cut tensors: tensor ranks x shard group. Copies cut nothing."""
         num_ranks = parallelism.tensor * parallelism.shard_ranks
         return Ranks(num_ranks, num_ranks)
+
+    def num_cuts(self, holding: Holding, parallelism: Parallelism) -> tuple[int, ...]:
+        return FsdpMesh.of(parallelism).num_cuts(holding)
 
     def sharding(self, training: Training, parallelism: Parallelism) -> Sharding:
         """Shard weights, gradients and optimizer, as Megatron-FSDP does with `optim_grads_params`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sizing.layout.containers import CONTAINERS
 from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, SavingRank, WriterClass
-from sizing.layout.formats.base import RANK_0, CheckpointFormat, RankShare, Readers, every_replica
+from sizing.layout.formats.base import RANK_0, CheckpointFormat, Copies, RankShare, Readers, every_replica
 from sizing.layout.holders import Content, unique_content, unique_shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.sharding import Sharding
@@ -60,13 +60,15 @@ class OfTrainer(Full):
     """Files that rank 0 writes for a trainer: with DDP it has all of them, with FSDP it gathers them.
 
     `weights_file`, `optimizer_file`: their names; None if one file, `weights_file`, holds both. `of_fsdp`: names of the
-    two with FSDP, where the weights may have a second file. `shard_bytes`: max bytes of a file of weights.
-    Source: as `source` of each; accelerate 1.15, utils/fsdp_utils.py, load_fsdp_model, where rank 0 loads.
+    two with FSDP, where the weights may have a second file, which alone is read back. `read_by_all`: parts that every
+    rank reads whole with FSDP; the others rank 0 reads, and sends each rank its shards. `shard_bytes`: max bytes of a
+    file of weights.
     """
 
     weights_file: str
     optimizer_file: str | None
     of_fsdp: tuple[tuple[str, ...], str | None]
+    read_by_all: tuple[PartName, ...] = ()
     shard_bytes: int | None = None
 
     def files_of_rank_0(self, plan: Plan, dense: Content, expert: Content) -> Iterator[File]:
@@ -94,8 +96,11 @@ class OfTrainer(Full):
         return () if sharding.shard_group == 1 else super().gathered_parts(sharding)
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """With DDP every rank reads everything, with FSDP rank 0."""
-        return every_replica(parallelism.replicas) if sharding.shard_group == 1 else RANK_0
+        """With DDP every rank reads everything, with FSDP each what all read; rank 0 reads the rest, from one file."""
+        if sharding.shard_group == 1 or part in self.read_by_all:
+            return every_replica(parallelism.replicas)
+        copies = 1 / len(self._names(parallelism)[0]) if part in WEIGHTS else 1.0
+        return replace(RANK_0, copies=Copies(copies, copies))
 
 
 def _has_fsdp(parallelism: Parallelism) -> bool:
@@ -158,8 +163,9 @@ LIGHTNING = OfTrainer(
     weights_file="last.ckpt",
     optimizer_file=None,
     of_fsdp=(("last.ckpt",), None),
+    read_by_all=(*WEIGHTS, *OPTIMIZER),
     source="Lightning 2.6, trainer/connectors/checkpoint_connector.py, dump_checkpoint; strategies/fsdp.py with "
-    "state_dict_type full, its default",
+    "state_dict_type full, its default, whose load_checkpoint opens the file on every rank, with rank0_only off",
 )
 
 _MODEL = "model.safetensors"
@@ -183,8 +189,10 @@ HF_TRAINER = OfTrainer(
     optimizer_file="optimizer.pt",
     of_fsdp=((_MODEL, _FSDP_MODEL), _OPTIMIZER_BIN),
     shard_bytes=50_000_000_000,
-    source="transformers 5.23, trainer.py, save_model and _save_optimizer_and_scheduler; modeling_utils.py, "
-    "max_shard_size of save_pretrained; accelerate 1.15, utils/fsdp_utils.py with FULL_STATE_DICT",
+    source="transformers 5.23, trainer.py, save_model, _save_optimizer_and_scheduler and _load_from_checkpoint, which "
+    "with FSDP reads pytorch_model_fsdp.bin alone; training_args.py, _process_fsdp_args, with FSDP2 and "
+    "FULL_STATE_DICT as its defaults; modeling_utils.py, max_shard_size of save_pretrained; accelerate 1.15, "
+    "utils/fsdp_utils.py, where the main process alone reads them",
 )
 
 ACCELERATE = OfTrainer(
@@ -203,5 +211,7 @@ ACCELERATE = OfTrainer(
     weights_file=_MODEL,
     optimizer_file=_OPTIMIZER_BIN,
     of_fsdp=((_FSDP_MODEL,), _OPTIMIZER_BIN),
-    source="accelerate 1.15, checkpointing.py, save_accelerator_state; utils/fsdp_utils.py with FULL_STATE_DICT",
+    read_by_all=WEIGHTS,
+    source="accelerate 1.15, checkpointing.py, save_accelerator_state; utils/fsdp_utils.py with FULL_STATE_DICT, which "
+    "is the default with FSDP1 alone: there load_fsdp_model reads on every rank, load_fsdp_optimizer on rank 0",
 )

@@ -83,6 +83,13 @@ class Orbax(CheckpointFormat):
         shards = parallelism.tensor * parallelism.shard_ranks
         return Ranks(shards, shards)
 
+    def num_cuts(self, holding: Holding, parallelism: Parallelism) -> tuple[int, ...]:
+        """Return the cuts of the array of all layers: tensor ranks and the shard group each cut a dimension."""
+        if holding.is_spread:
+            return super().num_cuts(holding, parallelism)
+        whole = (holding.count, max(1, holding.experts), *holding.shape)
+        return tuple(size // part for size, part in zip(whole, _local_shape(holding, parallelism), strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class _Pool:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,6 +28,7 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.sized_layout import saved_by_rank_of, size_layout
 from tests.examples import spread
+from tests.sizing.layout.resharding_rank import ARCHITECTURE
 from tests.sizing.layout.worlds import HYBRID, MIXTURE, TIED
 
 DENSE: dict[str, Any] = TIED | {"num_kv_heads": 4, "ffn_hidden_size": 48, "vocab_size": 96, "tied_embeddings": False}
@@ -141,6 +147,104 @@ def test_a_shard_group_that_experts_do_not_divide_is_refused() -> None:
         size_layout(scenario_from(question({"architecture": EXPERTS}, degrees)))
 
 
+def resharded(model: dict[str, Any], saved: dict[str, int], restored: dict[str, int]) -> float:
+    """Bytes of the weights that a restore into other degrees reads, over those in the files."""
+    blocks = question(model, saved) | {"checkpoint": {"restore_parallelism": restored}}
+    return answer(scenario_from(blocks)).restore.parts["weights"].num_readings
+
+
+WO_AND_W2_OF_70B = 80 * 8_192 * (8_192 + 28_672) / 70_553_706_496
+"""What tensor ranks cut by columns and FSDP by rows: a third of the model."""
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored", "of_columns"),
+    [((1, 8), (8, 1), 8), ((8, 1), (1, 8), 8), ((2, 4), (4, 2), 2), ((2, 8), (2, 4), 1)],
+)
+def test_tensor_ranks_that_take_the_place_of_fsdp_ranks_read_whole_rows_of_what_they_cut_by_columns(
+    saved: tuple[int, int], restored: tuple[int, int], of_columns: int
+) -> None:
+    degrees = ({"tensor": tensor, "data": data} for tensor, data in (saved, restored))
+    found = resharded({"preset": "llama-3.1-70b"}, *degrees)
+    assert found == pytest.approx(1 + (of_columns - 1) * WO_AND_W2_OF_70B, rel=1e-3)
+
+
+def test_fewer_expert_ranks_read_what_they_need_of_whole_experts() -> None:
+    """Eight experts on eight ranks: a rank of four reads two of them, and FSDP cuts nothing of so few."""
+    degrees = {"data": 8, "expert": 8}
+    assert resharded({"architecture": EXPERTS}, degrees, degrees | {"expert": 4}) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("model", [{"architecture": DENSE}, {"architecture": EXPERTS}], ids=["dense", "experts"])
+@pytest.mark.parametrize(
+    ("saved", "restored"),
+    [
+        ({"data": 4}, {"tensor": 4}),
+        ({"tensor": 2, "data": 2}, {"tensor": 4, "data": 1}),
+        ({"data": 4, "tensor": 2}, {"data": 6}),
+        ({"data": 8, "expert": 8}, {"data": 4, "tensor": 2}),
+    ],
+)
+def test_the_shards_that_a_restore_overlaps_are_counted_one_by_one(
+    model: dict[str, Any], saved: dict[str, int], restored: dict[str, int]
+) -> None:
+    """Every saved chunk that shares an element with a restored one is read whole, as PyTorch plans it."""
+    if "expert" in saved and model["architecture"] is DENSE:
+        saved = {"data": 8}
+    before, after = (Parallelism.model_validate(degrees) for degrees in (saved, restored))
+    sized = size_layout(scenario_from(question(model, saved)))
+    split = LayerSplit.of(before, sized.model.num_layers)
+    read = needed = 0
+    for one, other in zip(
+        tensors_of(sized.model.inventory, before, split, 0),
+        tensors_of(sized.model.inventory, after, split, 0),
+        strict=True,
+    ):
+        chunks, wanted = (
+            {(tuple(offset), tuple(shape)) for shape, offset in map(each.chunk, range(math.prod(each.mesh)))}
+            for each in (one, other)
+        )
+        held = [chunk for chunk in chunks if math.prod(chunk[1])]
+        needed += math.prod(one.shape)
+        read += sum(math.prod(chunk[1]) for chunk, want in itertools.product(held, wanted) if overlap(chunk, want))
+    assert resharded(model, saved, restored) == pytest.approx(read / needed, rel=0.1)
+
+
+Chunk = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def overlap(one: Chunk, other: Chunk) -> bool:
+    """Whether two chunks, each the offsets and the lengths along every dimension, share an element."""
+    return all(
+        max(start, other_start) < min(start + length, other_start + other_length)
+        for start, length, other_start, other_length in zip(*one, *other, strict=True)
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("saved", "restored"), [(1, 4), (4, 1), (2, 4)])
+def test_four_ranks_of_pytorch_read_as_much_in_another_layout_as_is_counted(
+    tmp_path: Path, saved: int, restored: int
+) -> None:
+    """A real save by `fully_shard` and tensor ranks, and a real load: bytes of the saved shards that ranks open."""
+    module, paths = "tests.sizing.layout.resharding_rank", (str(tmp_path / "meeting"), str(tmp_path / "checkpoint"))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", module, str(rank), "4", *paths, str(saved), str(restored)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(4)
+    ]
+    printed = [rank.communicate(timeout=300) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * 4, printed
+    read_bytes = sum(json.loads(out.splitlines()[-1])["read_bytes"] for out, _ in printed)
+    model_bytes = 4 * answer(scenario_from({"model": {"architecture": ARCHITECTURE}})).model.num_parameters
+    degrees = ({"tensor": tensor, "data": 4 // tensor} for tensor in (saved, restored))
+    assert read_bytes / model_bytes == pytest.approx(resharded({"architecture": ARCHITECTURE}, *degrees), rel=0.01)
+
+
 class Planned(NamedTuple):
     """Bytes that each rank writes, and whether there are tensors that several tensor ranks hold."""
 
@@ -159,6 +263,14 @@ class Tensor(NamedTuple):
     @property
     def is_repeated(self) -> bool:
         return self.mesh[-1] > 1 and isinstance(self.placements[-1], Replicate)
+
+    def chunk(self, position: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the shape and the offset of what a rank of the mesh has."""
+        coordinate: list[int] = []
+        for extent in reversed(self.mesh):
+            position, index = divmod(position, extent)
+            coordinate.insert(0, index)
+        return _compute_local_shape_and_global_offset(self.shape, self.mesh, coordinate, self.placements)
 
 
 def written(document: dict[str, Any]) -> tuple[dict[int, int], Planned]:
@@ -210,11 +322,7 @@ def placed(name: str, group: TensorGroup, degrees: Parallelism) -> Tensor:
 
 def item(part: str, tensor: Tensor, position: int) -> WriteItem:
     """What a rank asks to write of a tensor."""
-    coordinate: list[int] = []
-    for extent in reversed(tensor.mesh):
-        position, index = divmod(position, extent)
-        coordinate.insert(0, index)
-    shape, offset = _compute_local_shape_and_global_offset(tensor.shape, tensor.mesh, coordinate, tensor.placements)
+    shape, offset = tensor.chunk(position)
     chunk = ChunkStorageMetadata(torch.Size(offset), torch.Size(shape))
     data = TensorWriteData(chunk, TensorProperties(dtype=torch.float32), torch.Size(tensor.shape))
     return WriteItem(MetadataIndex(f"{part}.{tensor.name}", chunk.offsets), WriteItemType.SHARD, tensor_data=data)

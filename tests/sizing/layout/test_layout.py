@@ -13,7 +13,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.holders import holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Axis
-from sizing.layout.placement import StageBytes, WriterPlacement, max_node_bytes, place_writers
+from sizing.layout.placement import StageBytes, WriterPlacement, max_node_bytes, num_nodes_of_copies, place_writers
 from sizing.layout.stages import stage_spans
 from sizing.model.inventory import TensorGroup, inventory_of, with_heads_cut
 from sizing.report import SizingReport, answer
@@ -156,6 +156,37 @@ def test_the_fullest_node_writes_what_a_walk_over_all_ranks_finds(
                 nodes[rank // gpus_per_node] += size
     found = max_node_bytes(parallelism, written, gpus_per_node=gpus_per_node, max_writers_per_node=gpus_per_node)
     assert found == max(nodes)
+
+
+@given(
+    st.sampled_from([1, 2, 3, 8]),
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.sampled_from([1, 3, 4, 8, 16]),
+    st.just(DEFAULT_RANK_ORDER) | st.permutations(DEFAULT_RANK_ORDER),
+    st.data(),
+)
+@examples(300)
+def test_copies_of_a_shard_stand_on_the_nodes_that_a_walk_over_them_finds(
+    tensor: int, data: int, context: int, gpus_per_node: int, order: Sequence[Axis], drawn: st.DataObject
+) -> None:
+    degrees = {"tensor": tensor, "data": data, "context": context, "pipeline": 2}
+    parallelism = Parallelism.model_validate(degrees | {"rank_order": order})
+    apart = drawn.draw(st.integers(1, parallelism.ranks_per_stage))
+    numbers = range(0, parallelism.ranks_per_stage, apart)
+    ranks = (divmod(number, tensor) for number in numbers)
+    nodes = {parallelism.rank_of(tensor=rank, replica=replica, stage=0) // gpus_per_node for replica, rank in ranks}
+    found = num_nodes_of_copies(parallelism, copies=len(numbers), apart=apart, gpus_per_node=gpus_per_node)
+    assert found == len(nodes)
+
+
+def test_copies_that_are_too_many_to_look_at_are_refused() -> None:
+    order = ("context", "tensor", "expert", "data", "pipeline")
+    parallelism = Parallelism(context=5_000, data=1_000, rank_order=order)
+    assert num_nodes_of_copies(parallelism, copies=5_000_000, apart=1, gpus_per_node=8) == 625_000
+    strided = Parallelism(tensor=2, context=5_000, data=1_000, rank_order=order)
+    with pytest.raises(InvalidInput, match="at most 4,000,000 copies of the state"):
+        num_nodes_of_copies(strided, copies=5_000_000, apart=1, gpus_per_node=8)
 
 
 @pytest.mark.parametrize(

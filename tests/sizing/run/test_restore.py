@@ -10,9 +10,10 @@ from sizing.errors import InvalidInput
 from sizing.published import published
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.registry import REQUIRE
+from sizing.report import SizingReport, answer
 from sizing.run.read_plan import overlapping_shards
 from sizing.run.restore import Restore
-from sizing.scenario import REFERENCE_SCENARIO
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.sizing.run.scenarios import ASYNC, document, report, write_of
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
@@ -157,6 +158,100 @@ def test_the_steps_of_a_restore_share_the_cache(cache_bytes: float, reduction: d
     assert found.restore.read_seconds == pytest.approx(beyond / 1e10, abs=0.01)
 
 
+def restored(**blocks: Any) -> Restore:
+    """A restore of 8 nodes."""
+    return answer(scenario_from({"cluster": {"node": "dgx-h100"}, **blocks})).restore
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_readers"), [("every-replica", 16), ("read-once-broadcast", 16), ("parallel-read-exchange", 64)]
+)
+def test_with_shard_groups_the_busiest_rank_reads_its_shard_or_with_its_copies_a_share_of_it(
+    strategy: str, num_readers: int
+) -> None:
+    hybrid = {"training": {"framework": "fsdp2"}, "parallelism": {"data": 64, "shard_group": 16}}
+    restore = restored(model={"preset": "llama-3.1-70b"}, checkpoint={"restore": strategy}, **hybrid)
+    assert restore.max_rank_read_bytes == pytest.approx(12 * 70_553_706_496 / num_readers, rel=1e-3)
+    if strategy == "every-replica":
+        assert restore.mean_rank_read_bytes == pytest.approx(restore.max_rank_read_bytes, rel=1e-3)
+
+
+def test_without_zero_expert_ranks_read_the_optimizer_of_two_files() -> None:
+    """Each rank reads the file of its model-parallel rank and that of its expert rank, which have the same."""
+    blocks = {"training": {"framework": "deepspeed"}, "parallelism": {"data": 64, "expert": 8, "zero_stage": 0}}
+    restore = restored(model={"preset": "mixtral-8x7b"}, **blocks)
+    assert restore.max_rank_read_bytes == pytest.approx(restore.mean_rank_read_bytes, rel=1e-3)
+    together = restored(model={"preset": "mixtral-8x7b"}, checkpoint={"restore": "parallel-read-exchange"}, **blocks)
+    assert together.max_rank_read_bytes == pytest.approx(together.mean_rank_read_bytes, rel=1e-3)
+
+
+WEIGHTS_OF_70B, MOMENTS_OF_70B = 4 * 70_553_706_496, 8 * 70_553_706_496
+
+
+@pytest.mark.parametrize(
+    ("framework", "read_bytes", "host_bytes"),
+    [
+        # every rank the whole file
+        ("lightning", 64 * (WEIGHTS_OF_70B + MOMENTS_OF_70B), 8 * (WEIGHTS_OF_70B + MOMENTS_OF_70B)),
+        # FSDP1: every rank the weights, rank 0 the optimizer
+        ("accelerate", 64 * WEIGHTS_OF_70B + MOMENTS_OF_70B, 8 * WEIGHTS_OF_70B + MOMENTS_OF_70B),
+        # FSDP2: rank 0 both, of the two files of weights one
+        ("transformers", WEIGHTS_OF_70B + MOMENTS_OF_70B, WEIGHTS_OF_70B + MOMENTS_OF_70B),
+    ],
+)
+def test_a_full_state_of_fsdp_is_read_by_the_ranks_that_its_trainer_lets_read(
+    framework: str, read_bytes: int, host_bytes: int
+) -> None:
+    """Source: Lightning 2.6, strategies/fsdp.py; accelerate 1.15, utils/fsdp_utils.py; transformers 5.23, trainer.py."""
+    found = answer(
+        scenario_from(
+            {
+                "model": {"preset": "llama-3.1-70b"},
+                "training": {"framework": framework},
+                "parallelism": {"data": 64, "shard_group": 64},
+                "cluster": {"node": "dgx-h100"},
+            }
+        )
+    )
+    assert found.restore.read_bytes == pytest.approx(read_bytes, rel=1e-4)
+    assert found.restore.max_rank_read_bytes == pytest.approx(WEIGHTS_OF_70B + MOMENTS_OF_70B, rel=1e-4)
+    assert found.host_memory.restore_bytes == pytest.approx(host_bytes, rel=1e-4)
+    assert found.host_memory.fits_restore is (host_bytes < 2e12)
+
+
+def test_ranks_that_read_a_full_state_once_share_its_reading() -> None:
+    blocks = {"training": {"framework": "lightning"}, "parallelism": {"data": 64, "shard_group": 64}}
+    restore = restored(model={"preset": "llama-3.1-70b"}, checkpoint={"restore": "read-once-broadcast"}, **blocks)
+    assert restore.read_bytes == pytest.approx(WEIGHTS_OF_70B + MOMENTS_OF_70B, rel=1e-4)
+    assert restore.max_rank_read_bytes == pytest.approx(restore.mean_rank_read_bytes, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "framework", "degrees", "held_by_a_node", "num_nodes"),
+    [
+        ("llama-3.1-70b", "fsdp2", {"data": 64, "shard_group": 1}, 12 * 70_553_706_496, 8),
+        ("llama-3.1-70b", "fsdp2", {"data": 64, "shard_group": 8}, 12 * 70_553_706_496, 8),
+        ("llama-3.1-70b", "deepspeed", {"data": 64}, 2 * 70_553_706_496, 8),
+        ("mixtral-8x7b", "megatron", {"data": 16, "expert": 8}, 14 * 46_702_792_704, 2),
+        ("llama-3.1-70b", "megatron", {"data": 4, "tensor": 2, "pipeline": 8}, 0, 1),  # all copies stand on one node
+    ],
+)
+@pytest.mark.parametrize("strategy", ["read-once-broadcast", "parallel-read-exchange"])
+def test_what_ranks_of_a_node_hold_alike_reaches_it_once(
+    model: str, framework: str, degrees: dict[str, int], held_by_a_node: int, num_nodes: int, strategy: str
+) -> None:
+    rates = {"write_bytes_per_second": 1e11, "read_bytes_per_second": 1e11}
+    restore = restored(
+        model={"preset": model},
+        training={"framework": framework},
+        parallelism=degrees,
+        checkpoint={"restore": strategy},
+        storage={"profile": rates},
+    )
+    share = 1.0 if strategy == "read-once-broadcast" else (num_nodes - 1) / num_nodes
+    assert restore.exchange_seconds == pytest.approx(held_by_a_node * share / 400e9, rel=1e-3)
+
+
 def test_time_to_first_step_is_held_against_its_target() -> None:
     reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
@@ -217,6 +312,40 @@ def test_the_required_read_rate_meets_the_recovery_target_exactly(strategy: str)
     assert again.restore.time_to_first_step_seconds == pytest.approx(400, rel=1e-9)
 
 
+def recovering(profile: dict[str, Any]) -> SizingReport:
+    """Weights that 8 replicas read, and an optimizer whose shares each rank reads once: two steps of a restore."""
+    return answer(
+        scenario_from(
+            {
+                "model": {"preset": "llama-3.1-70b"},
+                "training": {"framework": "megatron", "distributed_optimizer": True},
+                "parallelism": {"tensor": 8, "pipeline": 4, "data": 8},
+                "cluster": {"node": "dgx-h100"},
+                "checkpoint": {"format": "megatron-distributed-optimizer"},
+                "storage": {"profile": {"write_bytes_per_second": 1e11, "fixed_read_seconds": 5, **profile}},
+                "reliability": {"mtbf_seconds": 36_000, "detection_seconds": 60, "relaunch_seconds": 120},
+                "targets": {"recovery_seconds": 240},
+            }
+        )
+    )
+
+
+def test_the_required_read_rate_of_several_steps_counts_nodes_and_readers_at_their_given_rates() -> None:
+    given = {"node_read_bytes_per_second": 4e10, "writer_read_bytes_per_second": 5e9}
+    rate = recovering({"read_bytes_per_second": 3.5e10, **given}).required.restore_bytes_per_second
+    assert rate == pytest.approx(8 * 2 * 70_553_706_496 / 54.47 + 12 * 70_553_706_496 / 54.47, rel=1e-3)
+    again = recovering({"read_bytes_per_second": rate, **given})
+    assert again.restore.time_to_first_step_seconds == pytest.approx(240, rel=1e-9)
+
+
+def test_where_the_given_rates_of_readers_are_too_slow_the_required_read_rate_goes_with_faster_ones() -> None:
+    slow = {"read_bytes_per_second": 3.5e10, "writer_read_bytes_per_second": 1e8}
+    rate = recovering(slow).required.restore_bytes_per_second
+    assert rate is not None
+    freed = {"read_bytes_per_second": rate, "writer_read_bytes_per_second": rate}
+    assert recovering(freed).restore.time_to_first_step_seconds <= 240
+
+
 def test_an_unpublished_network_is_said_to_be_left_out() -> None:
     node = {"node": None, "node_spec": {"gpus_per_node": 8}, "num_gpus": None}
     found = report(cluster=node, checkpoint={"restore": "read-once-broadcast"})
@@ -229,6 +358,15 @@ def test_overlapping_shards_are_counted(saved: int, restored: int) -> None:
     rows = saved * restored
     pairs = {(row // restored, row // saved) for row in range(rows)}
     assert overlapping_shards(saved, restored) == len(pairs)
+
+
+def test_orbax_reads_whole_chunks_that_two_axes_have_cut() -> None:
+    """Tensor ranks and the shard group of MaxText cut a dimension each, and a chunk is compressed as a whole."""
+    blocks: dict[str, Any] = {"model": {"preset": "llama-3.1-70b"}, "training": {"framework": "maxtext"}}
+    blocks["parallelism"] = {"tensor": 2, "data": 4}
+    for tensor, data, num_readings in ((4, 2, 2.0), (2, 2, 1.0), (2, 8, 2.0)):
+        found = restored(checkpoint={"restore_parallelism": {"tensor": tensor, "data": data}}, **blocks)
+        assert found.parts["weights"].num_readings == pytest.approx(num_readings, rel=1e-3)
 
 
 RESHARDED = {"restore_parallelism": {"tensor": 4, "pipeline": 8, "data": 64}}
@@ -246,7 +384,9 @@ def test_shards_that_do_not_line_up_are_read_more_than_once() -> None:
     checkpoint = {"restore_parallelism": {"data": 48}}
     fsdp = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 64}}
     restore = report(fsdp, checkpoint=checkpoint).restore
-    assert restore.parts["moments"].num_readings == pytest.approx((64 + 48 - 16) / 64)
+    of_keys_and_values = 32 * 2 * 1_024 * 4_096 / 8_030_261_248  # 1,024 rows lie on 47 of the 48 ranks, 22 on each
+    expected = (64 + 48 - 16) / 64 + of_keys_and_values * ((64 + 47 - 1) - (64 + 48 - 16)) / 64
+    assert restore.parts["moments"].num_readings == pytest.approx(expected)
     finer = report(fsdp, checkpoint={"restore_parallelism": {"data": 128}}).restore
     assert finer.parts["moments"].num_readings == 2
 
