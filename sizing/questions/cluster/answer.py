@@ -98,6 +98,8 @@ def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progre
             progress=lambda done: progress(share + (1 - share) * done),
         ),
         capacity_bytes=_sum_over_jobs(loads, lambda job: job.capacity.capacity_bytes),
+        usable_bytes=_sum_over_jobs(loads, lambda job: job.capacity.usable_bytes),
+        raw_bytes=_sum_over_jobs(loads, lambda job: job.capacity.raw_bytes),
         written_bytes_per_day=_sum_over_jobs(loads, lambda job: job.capacity.written_bytes_per_day),
         horizon_seconds=horizon,
         num_checkpoints=sum(record.num_written for record in found.groups),
@@ -211,6 +213,8 @@ def _report_group(
         num_failures=record.num_failures,
         num_preemptions=record.num_preemptions,
         capacity_bytes=count * report.capacity.capacity_bytes,
+        usable_bytes=count * report.capacity.usable_bytes,
+        raw_bytes=count * report.capacity.raw_bytes,
     )
 
 

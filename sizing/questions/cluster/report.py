@@ -118,7 +118,14 @@ class JobFigures(StrictModel):
     )
     num_failures: int = Field(description="Simulated failures of all jobs of the group.")
     num_preemptions: int = Field(description="Simulated preemptions of all jobs of the group.")
-    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs of the group take.")
+    capacity_bytes: int = Field(
+        description="Bytes that the kept checkpoints of all jobs of the group take, without what stays free."
+    )
+    usable_bytes: float = Field(
+        description="Size of the file system in bytes that the group needs: capacity_bytes and the fraction that "
+        "retention.free_fraction of its scenario leaves free."
+    )
+    raw_bytes: float = Field(description="Bytes of drives to buy for the group, with redundancy.")
 
 
 class FileSystemUse(StrictModel):
@@ -185,7 +192,15 @@ class ClusterReport(StrictModel):
         description="Restore storms: jobs that one failure stopped read at the same time. Empty without a read rate."
     )
     required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
-    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
+    capacity_bytes: int = Field(
+        description="Bytes that the kept checkpoints of all jobs take, without what stays free."
+    )
+    usable_bytes: float = Field(
+        description="Min size of the file system in bytes: capacity_bytes and what each job's retention leaves free."
+    )
+    raw_bytes: float = Field(
+        description="Bytes of drives to buy: usable_bytes with the redundancy of each job's retention."
+    )
     written_bytes_per_day: float = Field(
         description="Bytes that saves, exports and publications of all jobs write in one day."
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.present.rows import UNKNOWN, Grid, Row, Summary
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures
-from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _ROUNDING = 1e-9
 """Relative error of a mean that is only how its sum was rounded: all that it counts was equal."""
@@ -118,7 +118,12 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
             _rate(required.read_bytes_per_second),
             f"for recovery (RTO) of all jobs in {recovery} after a power failure",
         )
-    yield Row("min capacity", bytes_text(report.capacity_bytes), "by the retention of each job")
+    drives = f"; {decimal_bytes_text(report.raw_bytes)} of drives with redundancy"
+    yield Row(
+        "min capacity",
+        bytes_text(report.usable_bytes),
+        "usable, by the retention of each job" + (drives if report.raw_bytes > report.usable_bytes else ""),
+    )
     yield Row("written per day", bytes_text(report.written_bytes_per_day), "")
     yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
 
