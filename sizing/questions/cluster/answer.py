@@ -100,6 +100,9 @@ def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progre
         capacity_bytes=_sum_over_jobs(loads, lambda job: job.capacity.capacity_bytes),
         usable_bytes=_sum_over_jobs(loads, lambda job: job.capacity.usable_bytes),
         raw_bytes=_sum_over_jobs(loads, lambda job: job.capacity.raw_bytes),
+        uncounted_bytes_per_day=_sum_over_jobs(
+            loads, lambda job: 0.0 if job.capacity.kept_weights_bytes else job.capacity.growth_bytes_per_day
+        ),
         written_bytes_per_day=_sum_over_jobs(loads, lambda job: job.capacity.written_bytes_per_day),
         horizon_seconds=horizon,
         num_checkpoints=sum(record.num_written for record in found.groups),
@@ -250,6 +253,7 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
             f"The file system is overloaded: the jobs write {rate_text(write.mean_bytes_per_second)} on average, and "
             f"its write bandwidth is {rate_text(write.bytes_per_second)}. Every checkpoint waits, and intervals grow"
         )
+    yield from _warn_as_jobs_do(loads)
     is_weighted = len({load.write.weight for load in loads}) > 1
     for job, load in zip(report.jobs, loads, strict=True):
         yield from _warn_of_saves(job, load, write_bytes_per_second=write.bytes_per_second)
@@ -259,6 +263,16 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
     if report.read is None:
         yield "No read bandwidth given: restores take 0 s in the simulation, and restore storms are not computed"
     yield from _warn_of_targets(report.required, loads)
+
+
+def _warn_as_jobs_do(loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Repeat what the answer about one job of each group warns of; what holds for several groups is told once."""
+    names: dict[str, list[str]] = {}
+    for load in loads:
+        for warning in load.report.warnings:
+            names.setdefault(warning, []).append(load.group.name)
+    for warning, groups in names.items():
+        yield f"{', '.join(groups)}, each job alone: {warning}"
 
 
 def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:

@@ -201,6 +201,10 @@ class ClusterReport(StrictModel):
     raw_bytes: float = Field(
         description="Bytes of drives to buy: usable_bytes with the redundancy of each job's retention."
     )
+    uncounted_bytes_per_day: float = Field(
+        description="Bytes of kept weights that one day adds and that no capacity here counts, as the retention of "
+        "their jobs has no run_seconds; 0 when there are none."
+    )
     written_bytes_per_day: float = Field(
         description="Bytes that saves, exports and publications of all jobs write in one day."
     )

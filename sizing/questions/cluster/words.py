@@ -124,6 +124,9 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
         bytes_text(report.usable_bytes),
         "usable, by the retention of each job" + (drives if report.raw_bytes > report.usable_bytes else ""),
     )
+    if report.uncounted_bytes_per_day:
+        growth = bytes_text(report.uncounted_bytes_per_day)
+        yield Row("further capacity a day", growth, "of kept weights, which the min capacity leaves out")
     yield Row("written per day", bytes_text(report.written_bytes_per_day), "")
     yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
 
