@@ -23,6 +23,7 @@ from sizing.questions.cluster.contention import (
     list_write_traffic,
 )
 from sizing.questions.cluster.job import GroupRecord
+from sizing.questions.cluster.job_targets import check_job_targets
 from sizing.questions.cluster.load import JobLoad, compute_job_loads, resolve_shared_storage, saved_bytes
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures, RequiredBandwidth, Storm
 from sizing.questions.cluster.request import ClusterScenario
@@ -190,7 +191,7 @@ def _report_group(
     """The figures of a group of jobs: by formula, and as the simulation showed them among others and alone."""
     rate = contention.write_bytes_per_second
     layout, report, count = load.report.layout, load.report, load.group.count
-    return JobFigures(
+    job = JobFigures(
         name=load.group.name,
         count=count,
         num_gpus=layout.num_gpus,
@@ -219,6 +220,7 @@ def _report_group(
         usable_bytes=count * report.capacity.usable_bytes,
         raw_bytes=count * report.capacity.raw_bytes,
     )
+    return job.model_copy(update={"targets": check_job_targets(load, job)})
 
 
 def _report_use(traffic: Sequence[Traffic], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:

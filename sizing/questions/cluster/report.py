@@ -65,6 +65,18 @@ class Storm(StrictModel):
     )
 
 
+class JobTarget(StrictModel):
+    """A target of a job's own scenario, beside what the job gets among the others."""
+
+    target: str = Field(description="Field of the scenario's targets that is set, such as max_stall_seconds.")
+    wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
+    found: float | None = Field(
+        description="Figure that is compared with the target, in the same unit: of the stall what 99 % of the saves "
+        "keep to, of recovery that of the job alone. Null when unknown."
+    )
+    met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
+
+
 class JobFigures(StrictModel):
     """One group of equal jobs: each of them alone, by formula among the others, and as simulated.
 
@@ -126,6 +138,9 @@ class JobFigures(StrictModel):
         "retention.free_fraction of its scenario leaves free."
     )
     raw_bytes: float = Field(description="Bytes of drives to buy for the group, with redundancy.")
+    targets: list[JobTarget] = Field(
+        default_factory=list, description="Targets that the scenario of the group states. Empty when it states none."
+    )
 
 
 class FileSystemUse(StrictModel):
@@ -216,14 +231,20 @@ class ClusterReport(StrictModel):
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     @property
+    def targets_met(self) -> list[bool | None]:
+        """Whether each target is met that was set, of the cluster and then of the jobs; None where it is unknown."""
+        stall, recovery = self.required.p99_stall_seconds, self.required.recovery_seconds
+        write_rate, read_rate = self.required.write_bytes_per_second, self.required.read_bytes_per_second
+        met: list[bool | None] = [target.met for job in self.jobs for target in job.targets]
+        if recovery is not None:
+            is_unknown = read_rate is not None and self.read is None
+            enough = read_rate is not None and self.read is not None and self.read.bytes_per_second >= read_rate
+            met.insert(0, None if is_unknown else enough)
+        if stall is not None:
+            met.insert(0, write_rate is not None and self.write.bytes_per_second >= write_rate)
+        return met
+
+    @property
     def meets_targets(self) -> bool:
-        """Whether the storage as it is meets every target that was set."""
-        needed = (
-            (self.required.p99_stall_seconds, self.required.write_bytes_per_second, self.write),
-            (self.required.recovery_seconds, self.required.read_bytes_per_second, self.read),
-        )
-        return all(
-            rate is not None and use is not None and use.bytes_per_second >= rate
-            for target, rate, use in needed
-            if target is not None
-        )
+        """Whether the storage as it is meets every target, and there is one."""
+        return bool(self.targets_met) and all(self.targets_met)

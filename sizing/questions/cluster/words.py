@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sizing.present.rows import UNKNOWN, Grid, Row, Summary
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures
@@ -18,16 +18,37 @@ def cluster_summary(report: ClusterReport) -> Summary:
     return Summary(
         headline=f"{report.num_jobs:,} jobs on {report.num_nodes:,} nodes ({report.num_gpus:,} GPUs): "
         f"{report.num_checkpoints:,} checkpoints simulated in {seconds_text(report.horizon_seconds)}",
-        verdict="Meets the targets." if report.meets_targets else "Misses a target.",
-        misses=not report.meets_targets,
+        verdict=_verdict(report.targets_met),
+        misses=bool(report.targets_met) and not report.meets_targets,
         grids=(
             _jobs_grid(report),
             _file_system_grid(report),
             *([_storms_grid(report)] if report.storms else []),
+            *([_targets_grid(report)] if any(job.targets for job in report.jobs) else []),
             to_buy,
         ),
         warnings=tuple(report.warnings),
     )
+
+
+def _verdict(targets_met: Sequence[bool | None]) -> str:
+    """Say whether all targets are met, one is missed or unknown, or none was given."""
+    if not targets_met:
+        return "No target given."
+    if False in targets_met:
+        return "Misses a target."
+    return "Not known to meet every target." if None in targets_met else "Meets the targets."
+
+
+def _targets_grid(report: ClusterReport) -> Grid:
+    rows = []
+    for job in report.jobs:
+        for target in job.targets:
+            text = percent_text if target.target.endswith("_fraction") else seconds_text
+            found = UNKNOWN if target.found is None else text(target.found)
+            verdict = {True: "met", False: "missed", None: UNKNOWN}[target.met]
+            rows.append((job.name, target.target, text(target.wanted), found, verdict))
+    return Grid("Targets of the jobs", ("jobs", "target", "wanted", "among the others", ""), tuple(rows))
 
 
 def _jobs_grid(report: ClusterReport) -> Grid:
