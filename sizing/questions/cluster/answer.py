@@ -24,7 +24,13 @@ from sizing.questions.cluster.contention import (
 )
 from sizing.questions.cluster.job import GroupRecord
 from sizing.questions.cluster.job_targets import check_job_targets
-from sizing.questions.cluster.load import JobLoad, compute_job_loads, resolve_shared_storage, saved_bytes
+from sizing.questions.cluster.load import (
+    JobLoad,
+    compute_job_loads,
+    resolve_shared_storage,
+    saved_bytes,
+    with_any_read_rate,
+)
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures, RequiredBandwidth, Storm
 from sizing.questions.cluster.request import ClusterScenario
 from sizing.questions.cluster.restore_storms import find_restore_storms
@@ -155,7 +161,9 @@ def _require_bandwidth(
     loads: Sequence[JobLoad], scenario: ClusterScenario, *, read_bytes_per_second: float | None, progress: Progress
 ) -> RequiredBandwidth:
     stall, recovery = scenario.targets.p99_stall_seconds, scenario.targets.recovery_seconds
-    reads = recovery is not None and all(load.restore for load in loads)
+    reading = loads
+    if recovery is not None and not all(load.restore for load in loads):
+        reading = compute_job_loads(with_any_read_rate(scenario))
     return RequiredBandwidth(
         p99_stall_seconds=stall,
         write_bytes_per_second=(
@@ -172,9 +180,7 @@ def _require_bandwidth(
         ),
         recovery_seconds=recovery,
         read_bytes_per_second=(
-            read_bytes_per_second_for_recovery(loads, recovery_seconds=recovery)
-            if recovery is not None and reads
-            else None
+            read_bytes_per_second_for_recovery(reading, recovery_seconds=recovery) if recovery is not None else None
         ),
     )
 

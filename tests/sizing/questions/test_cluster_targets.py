@@ -67,3 +67,25 @@ def test_without_a_target_nothing_is_met_and_nothing_missed() -> None:
     assert (report.num_checkpoints, report.targets_met, report.meets_targets) == (0, [], False)
     summary = cluster_summary(report)
     assert (summary.verdict, summary.misses) == ("No target given.", False)
+
+
+@pytest.mark.parametrize("restart", [{"relaunch_seconds": 300}, {"restart_seconds": 300}])
+def test_the_read_rate_for_a_recovery_is_known_where_that_of_the_storage_is_not(restart: dict[str, int]) -> None:
+    asked = document(
+        num_jobs=2,
+        horizon_seconds="5h",
+        targets={"recovery_seconds": 3600},
+        reliability={"mtbf_seconds": "1d", "detection_seconds": 60, **restart},
+        storage={"profile": {"write_bytes_per_second": "40 GB/s", "node_read_bytes_per_second": "5 GB/s"}},
+    )
+    report = CLUSTER.answer(asked)
+    assert report.targets_met == [None]
+    rate = report.required.read_bytes_per_second
+    assert rate is not None
+    if "relaunch_seconds" in restart:
+        assert rate == pytest.approx(2 * 8 * CHECKPOINT_BYTES / (3600 - 360))
+    assert not any("not met at any bandwidth" in warning for warning in report.warnings)
+    asked["storage"]["profile"]["read_bytes_per_second"] = rate
+    again = CLUSTER.answer(asked)
+    assert again.storms[-1].last_back_seconds == pytest.approx(3600)
+    assert again.required.read_bytes_per_second == pytest.approx(rate)
