@@ -11,6 +11,7 @@ from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
 from sizing.questions.cluster.bandwidth_to_buy import (
     P99,
+    TOLERANCE,
     read_bytes_per_second_for_recovery,
     write_bytes_per_second_for_p99,
 )
@@ -164,20 +165,21 @@ def _require_bandwidth(
     reading = loads
     if recovery is not None and not all(load.restore for load in loads):
         reading = compute_job_loads(with_any_read_rate(scenario))
+    write_rate = None
+    if stall is not None:
+        write_rate = write_bytes_per_second_for_p99(
+            loads,
+            p99_stall_seconds=stall,
+            read_bytes_per_second=read_bytes_per_second,
+            horizon_seconds=scenario.horizon_seconds,
+            seed=scenario.seed,
+            progress=progress,
+        )
+    mean = sum(group.bytes_per_second for group in list_write_traffic(loads))
     return RequiredBandwidth(
         p99_stall_seconds=stall,
-        write_bytes_per_second=(
-            write_bytes_per_second_for_p99(
-                loads,
-                p99_stall_seconds=stall,
-                read_bytes_per_second=read_bytes_per_second,
-                horizon_seconds=scenario.horizon_seconds,
-                seed=scenario.seed,
-                progress=progress,
-            )
-            if stall is not None
-            else None
-        ),
+        write_bytes_per_second=write_rate,
+        write_utilization_fraction=None if write_rate is None else mean / write_rate,
         recovery_seconds=recovery,
         read_bytes_per_second=(
             read_bytes_per_second_for_recovery(reading, recovery_seconds=recovery) if recovery is not None else None
@@ -310,7 +312,7 @@ def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
 
 
 def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
-    """Warn of targets that no rate meets."""
+    """Warn of targets that no rate meets, and of a rate that leaves no reserve."""
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
         slowest = max(loads, key=lambda load: load.stall_within_seconds(math.inf, fraction=P99))
         is_slow = slowest.stall_within_seconds(math.inf, fraction=P99) >= required.p99_stall_seconds
@@ -318,6 +320,11 @@ def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> I
         alone = f"{slowest.group.name} alone stalls longer{with_export}"
         why = alone if is_slow else "some jobs fail before their first save"
         yield f"targets.p99_stall_seconds is not met at any bandwidth: {why}"
+    if required.write_utilization_fraction is not None and required.write_utilization_fraction > 1 - TOLERANCE:
+        yield (
+            "The min write bandwidth is only the mean rate of the jobs' writes, as their stalls ask for no more. It "
+            "leaves no reserve: saves that meet may take a whole interval to be written"
+        )
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield (
             "targets.recovery_seconds is not met at any bandwidth: detection, restart and the jobs' own limits already "

@@ -182,6 +182,11 @@ class RequiredBandwidth(StrictModel):
         description="Min write rate of the file system that meets it, in bytes per second. "
         "Null without that target or when no rate does."
     )
+    write_utilization_fraction: float | None = Field(
+        None,
+        description="Mean rate that all jobs ask for as a fraction of write_bytes_per_second: 1 leaves no reserve. "
+        "Null without that rate.",
+    )
     recovery_seconds: float | None = Field(
         description="Max seconds that targets allow until all jobs train again (RTO). Null when not set."
     )

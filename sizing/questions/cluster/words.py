@@ -131,7 +131,9 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
     required, together = report.required, report.concurrency
     if required.p99_stall_seconds is not None:
         stall = seconds_text(required.p99_stall_seconds)
-        yield Row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}")
+        used = required.write_utilization_fraction
+        share = "" if used is None else f"; the mean demand is {percent_text(used)} of it"
+        yield Row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}{share}")
     if required.recovery_seconds is not None:
         recovery = seconds_text(required.recovery_seconds)
         yield Row(
