@@ -208,7 +208,7 @@ def _report_group(
         interval_seconds=load.interval_seconds,
         stall_alone_seconds=load.stall_alone_seconds(rate),
         bytes_per_second_alone=load.write.rate_alone(rate),
-        collision_fraction=collision_fraction(contention.writes, kind),
+        collision_fraction=(collision_fraction(contention.writes, kind) if contention.has_independent_phases else None),
         mean_stall_seconds=contention.mean_stall_seconds(load, kind),
         goodput_alone_fraction=report.interval.goodput_at_interval_fraction,
         simulated_stalls=measure_stalls(record, horizon_seconds=horizon_seconds),

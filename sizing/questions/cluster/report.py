@@ -99,8 +99,9 @@ class JobFigures(StrictModel):
     bytes_per_second_alone: float = Field(
         description="Write rate of a job that has the storage to itself, in bytes per second."
     )
-    collision_fraction: float = Field(
-        description="Fraction of saves that overlap another job's, by formula: independent phases."
+    collision_fraction: float | None = Field(
+        description="Fraction of saves that overlap another job's, by formula: independent phases. Null where several "
+        "jobs run and not all start at random."
     )
     mean_stall_seconds: float | None = Field(
         description="Mean seconds of a stall among the other jobs, by formula. "
@@ -166,9 +167,13 @@ class Concurrency(StrictModel):
     """How many jobs write at one moment while nobody is slowed down, by formula."""
 
     mean: float = Field(description="Mean of jobs that write at one moment.")
-    p99: int = Field(description="Jobs that write at one moment, not exceeded for 99 % of the time.")
+    p99: int | None = Field(
+        description="Jobs that write at one moment, not exceeded for 99 % of the time. Null where several jobs run and "
+        "not all start at random."
+    )
     limited_fraction: float | None = Field(
-        description="Fraction of the time for which the file system is short. Null when it always is."
+        description="Fraction of the time for which the file system is short. Null when it always is, and where "
+        "several jobs run and not all start at random."
     )
 
 

@@ -151,7 +151,8 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
         growth = bytes_text(report.uncounted_bytes_per_day)
         yield Row("further capacity a day", growth, "of kept weights, which the min capacity leaves out")
     yield Row("written per day", bytes_text(report.written_bytes_per_day), "")
-    yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
+    p99 = "" if together.p99 is None else f"; p99 {together.p99} jobs"
+    yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean{p99}")
 
 
 def _rate(bytes_per_second: float | None) -> str:

@@ -213,3 +213,12 @@ def test_a_file_system_on_which_no_transfer_ends_is_at_its_limit_all_the_time() 
     report = CLUSTER.answer(asked)
     assert report.num_checkpoints == 0
     assert report.write.simulated.limited_fraction == pytest.approx(1.0, abs=4 / 24 / 10)  # the first interval trains
+
+
+@pytest.mark.parametrize("start", ["together", "staggered"])
+def test_what_takes_independent_phases_is_not_computed_for_jobs_that_have_none(start: str) -> None:
+    report = report_of(num_jobs=10, start=start, compute_jitter_fraction=0.0, horizon_seconds="1d")
+    assert report.jobs[0].collision_fraction is None
+    assert (report.concurrency.p99, report.concurrency.limited_fraction) == (None, None)
+    assert report.concurrency.mean == pytest.approx(10 * CHECKPOINT_BYTES / 40e9 / 14_400)
+    assert report_of(start=start, horizon_seconds="1d").jobs[0].collision_fraction == 0
