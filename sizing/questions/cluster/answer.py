@@ -11,6 +11,7 @@ from sizing.questions.chunks import Progress, ignore_progress
 from sizing.questions.cluster.bandwidth_sharing import SharedBandwidth
 from sizing.questions.cluster.bandwidth_to_buy import (
     P99,
+    TOLERANCE,
     read_bytes_per_second_for_recovery,
     write_bytes_per_second_for_p99,
 )
@@ -23,7 +24,14 @@ from sizing.questions.cluster.contention import (
     list_write_traffic,
 )
 from sizing.questions.cluster.job import GroupRecord
-from sizing.questions.cluster.load import JobLoad, compute_job_loads, resolve_shared_storage, saved_bytes
+from sizing.questions.cluster.job_targets import check_job_targets
+from sizing.questions.cluster.load import (
+    JobLoad,
+    compute_job_loads,
+    resolve_shared_storage,
+    saved_bytes,
+    with_any_read_rate,
+)
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures, RequiredBandwidth, Storm
 from sizing.questions.cluster.request import ClusterScenario
 from sizing.questions.cluster.restore_storms import find_restore_storms
@@ -98,6 +106,11 @@ def answer_cluster(scenario: ClusterScenario, progress: Progress = ignore_progre
             progress=lambda done: progress(share + (1 - share) * done),
         ),
         capacity_bytes=_sum_over_jobs(loads, lambda job: job.capacity.capacity_bytes),
+        usable_bytes=_sum_over_jobs(loads, lambda job: job.capacity.usable_bytes),
+        raw_bytes=_sum_over_jobs(loads, lambda job: job.capacity.raw_bytes),
+        uncounted_bytes_per_day=_sum_over_jobs(
+            loads, lambda job: 0.0 if job.capacity.kept_weights_bytes else job.capacity.growth_bytes_per_day
+        ),
         written_bytes_per_day=_sum_over_jobs(loads, lambda job: job.capacity.written_bytes_per_day),
         horizon_seconds=horizon,
         num_checkpoints=sum(record.num_written for record in found.groups),
@@ -149,26 +162,27 @@ def _require_bandwidth(
     loads: Sequence[JobLoad], scenario: ClusterScenario, *, read_bytes_per_second: float | None, progress: Progress
 ) -> RequiredBandwidth:
     stall, recovery = scenario.targets.p99_stall_seconds, scenario.targets.recovery_seconds
-    reads = recovery is not None and all(load.restore for load in loads)
+    reading = loads
+    if recovery is not None and not all(load.restore for load in loads):
+        reading = compute_job_loads(with_any_read_rate(scenario))
+    write_rate = None
+    if stall is not None:
+        write_rate = write_bytes_per_second_for_p99(
+            loads,
+            p99_stall_seconds=stall,
+            read_bytes_per_second=read_bytes_per_second,
+            horizon_seconds=scenario.horizon_seconds,
+            seed=scenario.seed,
+            progress=progress,
+        )
+    mean = sum(group.bytes_per_second for group in list_write_traffic(loads))
     return RequiredBandwidth(
         p99_stall_seconds=stall,
-        write_bytes_per_second=(
-            write_bytes_per_second_for_p99(
-                loads,
-                p99_stall_seconds=stall,
-                read_bytes_per_second=read_bytes_per_second,
-                horizon_seconds=scenario.horizon_seconds,
-                seed=scenario.seed,
-                progress=progress,
-            )
-            if stall is not None
-            else None
-        ),
+        write_bytes_per_second=write_rate,
+        write_utilization_fraction=None if write_rate is None else mean / write_rate,
         recovery_seconds=recovery,
         read_bytes_per_second=(
-            read_bytes_per_second_for_recovery(loads, recovery_seconds=recovery)
-            if recovery is not None and reads
-            else None
+            read_bytes_per_second_for_recovery(reading, recovery_seconds=recovery) if recovery is not None else None
         ),
     )
 
@@ -185,7 +199,7 @@ def _report_group(
     """The figures of a group of jobs: by formula, and as the simulation showed them among others and alone."""
     rate = contention.write_bytes_per_second
     layout, report, count = load.report.layout, load.report, load.group.count
-    return JobFigures(
+    job = JobFigures(
         name=load.group.name,
         count=count,
         num_gpus=layout.num_gpus,
@@ -194,7 +208,7 @@ def _report_group(
         interval_seconds=load.interval_seconds,
         stall_alone_seconds=load.stall_alone_seconds(rate),
         bytes_per_second_alone=load.write.rate_alone(rate),
-        collision_fraction=collision_fraction(contention.writes, kind),
+        collision_fraction=(collision_fraction(contention.writes, kind) if contention.has_independent_phases else None),
         mean_stall_seconds=contention.mean_stall_seconds(load, kind),
         goodput_alone_fraction=report.interval.goodput_at_interval_fraction,
         simulated_stalls=measure_stalls(record, horizon_seconds=horizon_seconds),
@@ -211,7 +225,10 @@ def _report_group(
         num_failures=record.num_failures,
         num_preemptions=record.num_preemptions,
         capacity_bytes=count * report.capacity.capacity_bytes,
+        usable_bytes=count * report.capacity.usable_bytes,
+        raw_bytes=count * report.capacity.raw_bytes,
     )
+    return job.model_copy(update={"targets": check_job_targets(load, job)})
 
 
 def _report_use(traffic: Sequence[Traffic], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:
@@ -246,6 +263,7 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
             f"The file system is overloaded: the jobs write {rate_text(write.mean_bytes_per_second)} on average, and "
             f"its write bandwidth is {rate_text(write.bytes_per_second)}. Every checkpoint waits, and intervals grow"
         )
+    yield from _warn_as_jobs_do(loads)
     is_weighted = len({load.write.weight for load in loads}) > 1
     for job, load in zip(report.jobs, loads, strict=True):
         yield from _warn_of_saves(job, load, write_bytes_per_second=write.bytes_per_second)
@@ -255,6 +273,16 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
     if report.read is None:
         yield "No read bandwidth given: restores take 0 s in the simulation, and restore storms are not computed"
     yield from _warn_of_targets(report.required, loads)
+
+
+def _warn_as_jobs_do(loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Repeat what the answer about one job of each group warns of; what holds for several groups is told once."""
+    names: dict[str, list[str]] = {}
+    for load in loads:
+        for warning in load.report.warnings:
+            names.setdefault(warning, []).append(load.group.name)
+    for warning, groups in names.items():
+        yield f"{', '.join(groups)}, each job alone: {warning}"
 
 
 def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:
@@ -284,7 +312,7 @@ def _warn_of_failures(job: JobFigures, load: JobLoad) -> Iterator[str]:
 
 
 def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
-    """Warn of targets that no rate meets."""
+    """Warn of targets that no rate meets, and of a rate that leaves no reserve."""
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
         slowest = max(loads, key=lambda load: load.stall_within_seconds(math.inf, fraction=P99))
         is_slow = slowest.stall_within_seconds(math.inf, fraction=P99) >= required.p99_stall_seconds
@@ -292,6 +320,11 @@ def _warn_of_targets(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> I
         alone = f"{slowest.group.name} alone stalls longer{with_export}"
         why = alone if is_slow else "some jobs fail before their first save"
         yield f"targets.p99_stall_seconds is not met at any bandwidth: {why}"
+    if required.write_utilization_fraction is not None and required.write_utilization_fraction > 1 - TOLERANCE:
+        yield (
+            "The min write bandwidth is only the mean rate of the jobs' writes, as their stalls ask for no more. It "
+            "leaves no reserve: saves that meet may take a whole interval to be written"
+        )
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield (
             "targets.recovery_seconds is not met at any bandwidth: detection, restart and the jobs' own limits already "

@@ -92,7 +92,7 @@ class SharedBandwidth:
 
     def start(self, kind: int, num_bytes: float) -> ActiveTransfer:
         """Start a transfer now."""
-        self._advance()
+        self.advance()
         busy = sum(self._counts)
         if busy == 1:  # the only one that may not have met another yet
             for _, _, running in itertools.chain.from_iterable(self._queues):
@@ -105,12 +105,13 @@ class SharedBandwidth:
 
     def cancel(self, transfer: ActiveTransfer) -> None:
         """Stop a transfer that has not ended."""
-        self._advance()
+        self.advance()
         transfer.cancelled = True
         self._counts[transfer.kind] -= 1
         self._share()
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Count what was transferred until now, and the time at the limit."""
         passed = self._env.now - self._since
         self._since = self._env.now
         if passed > 0:
@@ -148,7 +149,7 @@ class SharedBandwidth:
 
     def _end(self, kind: int) -> None:
         """End the transfer that was due, and those of its kind that began with it and were as large."""
-        self._advance()
+        self.advance()
         due = self._next(kind).finish
         while self._counts[kind] and self._next(kind).finish <= due * _ROUNDING:
             transfer = heapq.heappop(self._queues[kind])[2]

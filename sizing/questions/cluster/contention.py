@@ -180,21 +180,25 @@ class Contention(NamedTuple):
     """Contention of the saves by formula, without a simulation.
 
     `writes` is how long each group writes; `slowdown` what the saves do to each other, and then the exports in the
-    order of the groups and the publications, None where the file system is overloaded.
+    order of the groups and the publications, None where the file system is overloaded. Unless all jobs start at random,
+    or there is one alone, their phases are not independent, and only means are known.
     """
 
     write_bytes_per_second: float
     writes: list[PeriodicWrites]
     traffic: list[Traffic]
     slowdown: Slowdown | None
+    has_independent_phases: bool = True
 
     @property
     def concurrency(self) -> Concurrency:
         """How many jobs write at once."""
         return Concurrency(
             mean=mean_concurrent(self.writes),
-            p99=concurrent_quantile(self.writes, 0.99),
-            limited_fraction=self.slowdown.limited_fraction if self.slowdown else None,
+            p99=concurrent_quantile(self.writes, 0.99) if self.has_independent_phases else None,
+            limited_fraction=(
+                self.slowdown.limited_fraction if self.slowdown and self.has_independent_phases else None
+            ),
         )
 
     def mean_stall_seconds(self, load: JobLoad, kind: int) -> float | None:
@@ -234,6 +238,9 @@ def compute_contention(loads: Sequence[JobLoad], *, write_bytes_per_second: floa
         writes=writes,
         traffic=traffic,
         slowdown=compute_slowdown(traffic, bytes_per_second=rate),
+        has_independent_phases=(
+            all(load.group.start == "random" for load in loads) or sum(load.group.count for load in loads) == 1
+        ),
     )
 
 

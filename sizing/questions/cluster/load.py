@@ -21,7 +21,7 @@ from sizing.sized_layout import size_layout
 from sizing.state import Training
 from sizing.storage.limits import Demand, Direction, Limit, transfer
 from sizing.storage.profile import StorageProfile
-from sizing.storage.storage import resolve_storage
+from sizing.storage.storage import Storage, resolve_storage
 from sizing.storage.terms import once_terms
 from sizing.storage.transfer import Numbers, as_number
 
@@ -278,6 +278,19 @@ def resolve_shared_storage(scenario: ClusterScenario) -> SharedRates:
             remedy="give a profile without them, with the rates that so many writers get",
         )
     return SharedRates(write_rate, as_number(resolved.profile.read.file_system_bytes_per_second))
+
+
+def with_any_read_rate(scenario: ClusterScenario) -> ClusterScenario:
+    """Give storage without a read rate that of its writes, for what does not depend on that rate.
+
+    Bytes to read, limits of the jobs' own nodes and serial steps of a restore are such figures of a JobLoad. Raises
+    InvalidInput where the storage has no write rate.
+    """
+    resolved = resolve_storage(scenario.storage)
+    assert resolved is not None  # noqa: S101  there is a block
+    rate = resolve_shared_storage(scenario).write_bytes_per_second
+    profile = resolved.profile.model_copy(update={"read_bytes_per_second": rate})
+    return scenario.model_copy(update={"storage": Storage(profile=profile)})
 
 
 def compute_job_loads(scenario: ClusterScenario) -> list[JobLoad]:

@@ -29,7 +29,7 @@ QUESTION = Question[ClusterScenario, ClusterReport](
         "jobs", "Groups of jobs and the storage they share, JSON or YAML", scenarios_in="jobs", has_example=True
     ),
     chart=cluster_chart,
-    check=Check("Exit with 1 where a target is missed", lambda report: not report.meets_targets),
+    check=Check("Exit with 1 where a target is missed, or none is given", lambda report: not report.meets_targets),
     working="Simulating",
     is_wide=True,
     may_name_calibrations=("storage.calibration",),

@@ -65,6 +65,18 @@ class Storm(StrictModel):
     )
 
 
+class JobTarget(StrictModel):
+    """A target of a job's own scenario, beside what the job gets among the others."""
+
+    target: str = Field(description="Field of the scenario's targets that is set, such as max_stall_seconds.")
+    wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
+    found: float | None = Field(
+        description="Figure that is compared with the target, in the same unit: of the stall what 99 % of the saves "
+        "keep to, of recovery that of the job alone. Null when unknown."
+    )
+    met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
+
+
 class JobFigures(StrictModel):
     """One group of equal jobs: each of them alone, by formula among the others, and as simulated.
 
@@ -87,8 +99,9 @@ class JobFigures(StrictModel):
     bytes_per_second_alone: float = Field(
         description="Write rate of a job that has the storage to itself, in bytes per second."
     )
-    collision_fraction: float = Field(
-        description="Fraction of saves that overlap another job's, by formula: independent phases."
+    collision_fraction: float | None = Field(
+        description="Fraction of saves that overlap another job's, by formula: independent phases. Null where several "
+        "jobs run and not all start at random."
     )
     mean_stall_seconds: float | None = Field(
         description="Mean seconds of a stall among the other jobs, by formula. "
@@ -118,7 +131,17 @@ class JobFigures(StrictModel):
     )
     num_failures: int = Field(description="Simulated failures of all jobs of the group.")
     num_preemptions: int = Field(description="Simulated preemptions of all jobs of the group.")
-    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs of the group take.")
+    capacity_bytes: int = Field(
+        description="Bytes that the kept checkpoints of all jobs of the group take, without what stays free."
+    )
+    usable_bytes: float = Field(
+        description="Size of the file system in bytes that the group needs: capacity_bytes and the fraction that "
+        "retention.free_fraction of its scenario leaves free."
+    )
+    raw_bytes: float = Field(description="Bytes of drives to buy for the group, with redundancy.")
+    targets: list[JobTarget] = Field(
+        default_factory=list, description="Targets that the scenario of the group states. Empty when it states none."
+    )
 
 
 class FileSystemUse(StrictModel):
@@ -144,9 +167,13 @@ class Concurrency(StrictModel):
     """How many jobs write at one moment while nobody is slowed down, by formula."""
 
     mean: float = Field(description="Mean of jobs that write at one moment.")
-    p99: int = Field(description="Jobs that write at one moment, not exceeded for 99 % of the time.")
+    p99: int | None = Field(
+        description="Jobs that write at one moment, not exceeded for 99 % of the time. Null where several jobs run and "
+        "not all start at random."
+    )
     limited_fraction: float | None = Field(
-        description="Fraction of the time for which the file system is short. Null when it always is."
+        description="Fraction of the time for which the file system is short. Null when it always is, and where "
+        "several jobs run and not all start at random."
     )
 
 
@@ -159,6 +186,11 @@ class RequiredBandwidth(StrictModel):
     write_bytes_per_second: float | None = Field(
         description="Min write rate of the file system that meets it, in bytes per second. "
         "Null without that target or when no rate does."
+    )
+    write_utilization_fraction: float | None = Field(
+        None,
+        description="Mean rate that all jobs ask for as a fraction of write_bytes_per_second: 1 leaves no reserve. "
+        "Null without that rate.",
     )
     recovery_seconds: float | None = Field(
         description="Max seconds that targets allow until all jobs train again (RTO). Null when not set."
@@ -185,7 +217,19 @@ class ClusterReport(StrictModel):
         description="Restore storms: jobs that one failure stopped read at the same time. Empty without a read rate."
     )
     required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
-    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
+    capacity_bytes: int = Field(
+        description="Bytes that the kept checkpoints of all jobs take, without what stays free."
+    )
+    usable_bytes: float = Field(
+        description="Min size of the file system in bytes: capacity_bytes and what each job's retention leaves free."
+    )
+    raw_bytes: float = Field(
+        description="Bytes of drives to buy: usable_bytes with the redundancy of each job's retention."
+    )
+    uncounted_bytes_per_day: float = Field(
+        description="Bytes of kept weights that one day adds and that no capacity here counts, as the retention of "
+        "their jobs has no run_seconds; 0 when there are none."
+    )
     written_bytes_per_day: float = Field(
         description="Bytes that saves, exports and publications of all jobs write in one day."
     )
@@ -197,14 +241,20 @@ class ClusterReport(StrictModel):
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     @property
+    def targets_met(self) -> list[bool | None]:
+        """Whether each target is met that was set, of the cluster and then of the jobs; None where it is unknown."""
+        stall, recovery = self.required.p99_stall_seconds, self.required.recovery_seconds
+        write_rate, read_rate = self.required.write_bytes_per_second, self.required.read_bytes_per_second
+        met: list[bool | None] = [target.met for job in self.jobs for target in job.targets]
+        if recovery is not None:
+            is_unknown = read_rate is not None and self.read is None
+            enough = read_rate is not None and self.read is not None and self.read.bytes_per_second >= read_rate
+            met.insert(0, None if is_unknown else enough)
+        if stall is not None:
+            met.insert(0, write_rate is not None and self.write.bytes_per_second >= write_rate)
+        return met
+
+    @property
     def meets_targets(self) -> bool:
-        """Whether the storage as it is meets every target that was set."""
-        needed = (
-            (self.required.p99_stall_seconds, self.required.write_bytes_per_second, self.write),
-            (self.required.recovery_seconds, self.required.read_bytes_per_second, self.read),
-        )
-        return all(
-            rate is not None and use is not None and use.bytes_per_second >= rate
-            for target, rate, use in needed
-            if target is not None
-        )
+        """Whether the storage as it is meets every target, and there is one."""
+        return bool(self.targets_met) and all(self.targets_met)

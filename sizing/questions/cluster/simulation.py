@@ -46,6 +46,8 @@ def simulate(
         for index in range(load.group.count)
     ]
     _run(env, jobs, record.groups, horizon_seconds, progress)
+    for storage in filter(None, (record.write, record.read)):
+        storage.advance()
     return record
 
 

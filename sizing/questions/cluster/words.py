@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sizing.present.rows import UNKNOWN, Grid, Row, Summary
 from sizing.questions.cluster.report import ClusterReport, FileSystemUse, JobFigures
-from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _ROUNDING = 1e-9
 """Relative error of a mean that is only how its sum was rounded: all that it counts was equal."""
@@ -18,16 +18,37 @@ def cluster_summary(report: ClusterReport) -> Summary:
     return Summary(
         headline=f"{report.num_jobs:,} jobs on {report.num_nodes:,} nodes ({report.num_gpus:,} GPUs): "
         f"{report.num_checkpoints:,} checkpoints simulated in {seconds_text(report.horizon_seconds)}",
-        verdict="Meets the targets." if report.meets_targets else "Misses a target.",
-        misses=not report.meets_targets,
+        verdict=_verdict(report.targets_met),
+        misses=bool(report.targets_met) and not report.meets_targets,
         grids=(
             _jobs_grid(report),
             _file_system_grid(report),
             *([_storms_grid(report)] if report.storms else []),
+            *([_targets_grid(report)] if any(job.targets for job in report.jobs) else []),
             to_buy,
         ),
         warnings=tuple(report.warnings),
     )
+
+
+def _verdict(targets_met: Sequence[bool | None]) -> str:
+    """Say whether all targets are met, one is missed or unknown, or none was given."""
+    if not targets_met:
+        return "No target given."
+    if False in targets_met:
+        return "Misses a target."
+    return "Not known to meet every target." if None in targets_met else "Meets the targets."
+
+
+def _targets_grid(report: ClusterReport) -> Grid:
+    rows = []
+    for job in report.jobs:
+        for target in job.targets:
+            text = percent_text if target.target.endswith("_fraction") else seconds_text
+            found = UNKNOWN if target.found is None else text(target.found)
+            verdict = {True: "met", False: "missed", None: UNKNOWN}[target.met]
+            rows.append((job.name, target.target, text(target.wanted), found, verdict))
+    return Grid("Targets of the jobs", ("jobs", "target", "wanted", "among the others", ""), tuple(rows))
 
 
 def _jobs_grid(report: ClusterReport) -> Grid:
@@ -110,7 +131,9 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
     required, together = report.required, report.concurrency
     if required.p99_stall_seconds is not None:
         stall = seconds_text(required.p99_stall_seconds)
-        yield Row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}")
+        used = required.write_utilization_fraction
+        share = "" if used is None else f"; the mean demand is {percent_text(used)} of it"
+        yield Row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}{share}")
     if required.recovery_seconds is not None:
         recovery = seconds_text(required.recovery_seconds)
         yield Row(
@@ -118,9 +141,18 @@ def _list_purchases(report: ClusterReport) -> Iterator[Row]:
             _rate(required.read_bytes_per_second),
             f"for recovery (RTO) of all jobs in {recovery} after a power failure",
         )
-    yield Row("min capacity", bytes_text(report.capacity_bytes), "by the retention of each job")
+    drives = f"; {decimal_bytes_text(report.raw_bytes)} of drives with redundancy"
+    yield Row(
+        "min capacity",
+        bytes_text(report.usable_bytes),
+        "usable, by the retention of each job" + (drives if report.raw_bytes > report.usable_bytes else ""),
+    )
+    if report.uncounted_bytes_per_day:
+        growth = bytes_text(report.uncounted_bytes_per_day)
+        yield Row("further capacity a day", growth, "of kept weights, which the min capacity leaves out")
     yield Row("written per day", bytes_text(report.written_bytes_per_day), "")
-    yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
+    p99 = "" if together.p99 is None else f"; p99 {together.p99} jobs"
+    yield Row("concurrent writers", f"{together.mean:.2f} jobs", f"mean{p99}")
 
 
 def _rate(bytes_per_second: float | None) -> str:

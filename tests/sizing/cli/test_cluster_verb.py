@@ -72,3 +72,9 @@ def test_a_missed_target_is_exit_code_1_where_it_is_asked_for(tmp_path: Path) ->
         asked = CLUSTER | {"targets": {"recovery_seconds": recovery}}
         (tmp_path / "jobs.json").write_text(json.dumps(asked))
         assert ckpt_size("cluster", "jobs.json", "--check", cwd=tmp_path).returncode == code
+
+
+def test_a_check_without_a_target_does_not_pass(tmp_path: Path, jobs: str) -> None:
+    found = ckpt_size("cluster", jobs, "--check", cwd=tmp_path)
+    assert found.returncode == 1
+    assert "No target given." in found.stdout

@@ -205,3 +205,20 @@ def test_where_nodes_are_served_equally_and_not_jobs_the_formula_is_said_not_to_
     assert small.mean_stall_seconds is not None
     assert (small.simulated_stalls.mean_seconds > 1.2 * small.mean_stall_seconds) is is_warned
     assert any("the formula's mean stall" in warning for warning in report.warnings) is is_warned
+
+
+def test_a_file_system_on_which_no_transfer_ends_is_at_its_limit_all_the_time() -> None:
+    slow = {"write_bytes_per_second": 40, "read_bytes_per_second": 40}
+    asked = document(num_jobs=2, start="together", storage={"profile": slow}, horizon_seconds="10d")
+    report = CLUSTER.answer(asked)
+    assert report.num_checkpoints == 0
+    assert report.write.simulated.limited_fraction == pytest.approx(1.0, abs=4 / 24 / 10)  # the first interval trains
+
+
+@pytest.mark.parametrize("start", ["together", "staggered"])
+def test_what_takes_independent_phases_is_not_computed_for_jobs_that_have_none(start: str) -> None:
+    report = report_of(num_jobs=10, start=start, compute_jitter_fraction=0.0, horizon_seconds="1d")
+    assert report.jobs[0].collision_fraction is None
+    assert (report.concurrency.p99, report.concurrency.limited_fraction) == (None, None)
+    assert report.concurrency.mean == pytest.approx(10 * CHECKPOINT_BYTES / 40e9 / 14_400)
+    assert report_of(start=start, horizon_seconds="1d").jobs[0].collision_fraction == 0

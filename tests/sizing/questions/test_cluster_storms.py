@@ -108,6 +108,8 @@ def test_a_stall_that_any_rate_meets_asks_for_what_the_jobs_write_on_average() -
     asked = document(checkpoint=checkpoint, horizon_seconds="3h", targets={"p99_stall_seconds": 60})
     report = CLUSTER.answer(asked)
     assert report.required.write_bytes_per_second == pytest.approx(report.write.mean_bytes_per_second)
+    assert report.required.write_utilization_fraction == pytest.approx(1.0)
+    assert any("It leaves no reserve" in warning for warning in report.warnings)
 
 
 def test_the_write_rate_to_buy_keeps_99_percent_of_stalls_in_time() -> None:
@@ -115,6 +117,8 @@ def test_the_write_rate_to_buy_keeps_99_percent_of_stalls_in_time() -> None:
     report = CLUSTER.answer(asked)
     rate = report.required.write_bytes_per_second
     assert rate is not None
+    assert report.required.write_utilization_fraction == pytest.approx(100 * 112_423_657_472 / 14_400 / rate)
+    assert not any("no reserve" in warning for warning in report.warnings)
     assert not report.meets_targets
     for factor, meets in ((1.0, True), (0.97, False)):
         asked["storage"]["profile"]["write_bytes_per_second"] = rate * factor
