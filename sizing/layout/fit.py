@@ -49,7 +49,7 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
     _check_experts(parallelism, model, cluster)
-    _check_expert_rows(parallelism, model.inventory, framework)
+    check_expert_rows(parallelism, model.inventory, framework)
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
@@ -178,7 +178,7 @@ def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> No
         )
 
 
-def _check_expert_rows(p: Parallelism, inventory: Inventory, framework: FrameworkName) -> None:
+def check_expert_rows(p: Parallelism, inventory: Inventory, framework: FrameworkName) -> None:
     """Refuse FSDP ranks that do not divide the rows of experts evenly, where they are more than experts.
 
     torchtitan then cuts along the experts' rows, and FSDP2 cuts no dimension but the first unevenly. Source:

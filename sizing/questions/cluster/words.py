@@ -18,7 +18,7 @@ def cluster_summary(report: ClusterReport) -> Summary:
     return Summary(
         headline=f"{report.num_jobs:,} jobs on {report.num_nodes:,} nodes ({report.num_gpus:,} GPUs): "
         f"{report.num_checkpoints:,} checkpoints simulated in {seconds_text(report.horizon_seconds)}",
-        verdict=_verdict(report.targets_met),
+        verdict=verdict_of(report.targets_met),
         misses=bool(report.targets_met) and not report.meets_targets,
         grids=(
             _jobs_grid(report),
@@ -31,7 +31,7 @@ def cluster_summary(report: ClusterReport) -> Summary:
     )
 
 
-def _verdict(targets_met: Sequence[bool | None]) -> str:
+def verdict_of(targets_met: Sequence[bool | None]) -> str:
     """Say whether all targets are met, one is missed or unknown, or none was given."""
     if not targets_met:
         return "No target given."
