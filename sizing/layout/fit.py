@@ -49,7 +49,6 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, 
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
     _check_experts(parallelism, model, cluster)
-    check_expert_rows(parallelism, model.inventory, framework)
     if model.architecture is not None:
         _check_heads(parallelism.tensor, model.architecture)
     else:
@@ -176,35 +175,6 @@ def _check_experts(p: Parallelism, model: ResolvedModel, cluster: Cluster) -> No
             value=p.expert,
             remedy=f"{valid}, or set {other}",
         )
-
-
-def check_expert_rows(p: Parallelism, inventory: Inventory, framework: FrameworkName) -> None:
-    """Refuse FSDP ranks that do not divide the rows of experts evenly, where they are more than experts.
-
-    torchtitan then cuts along the experts' rows, and FSDP2 cuts no dimension but the first unevenly. Source:
-    torchtitan, distributed/fsdp.py; PyTorch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
-    """
-    if FRAMEWORKS[framework].shards != "fsdp" or p.expert == 1:
-        return
-    cut, experts = p.expert_tensor_degree, [group for group in inventory if group.experts and not group.is_shared]
-    rows = {group.shape[0] // (cut if group.pieces > 1 and group.cut == 0 else 1) for group in experts}
-    num_experts, common = math.gcd(*(group.experts for group in experts)), math.gcd(*rows)
-
-    def is_even(shard_group: int) -> bool:
-        num_shards, rest = divmod(p.tensor * shard_group, p.expert * cut)
-        return not rest and (p.expert * num_shards <= num_experts or common % max(1, num_shards) == 0)
-
-    if is_even(p.shard_ranks):
-        return
-    smaller = (group for group in range(p.shard_ranks, 0, -1) if p.num_replicas % group == 0 and is_even(group))
-    shard_group = next(smaller, None)
-    raise InvalidInput.of(
-        "parallelism.expert",
-        f"must leave FSDP ranks that divide the rows of experts, {' and '.join(map(str, sorted(rows)))}, as there are "
-        f"more of them than {num_experts} experts, not {p.tensor * p.shard_ranks // (p.expert * cut)}",
-        value=p.expert,
-        remedy=f"set shard_group to {shard_group}" if shard_group else "change data",
-    )
 
 
 def _check_parts(tensor: int, inventory: Inventory, framework: FrameworkName) -> None:

@@ -84,7 +84,9 @@ class FsdpMesh:
 
     def shards_over_width(self, holding: Holding) -> bool:
         """Return whether FSDP cuts experts along their own first dimension, as there are more ranks than experts."""
-        return self.expert > 1 and self.expert * self.expert_shards > holding.experts
+        too_few = self.expert > 1 and self.expert * self.expert_shards > holding.experts
+        width = _cut_shape(holding, self.expert_tensor, 0)[0]
+        return too_few and width % self.expert_shards == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,15 +202,6 @@ def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
             "choose shampoo, muon or adamw, or training.framework megatron or ddp",
         ),
         (
-            {
-                "model": {"preset": "mixtral-8x7b"},
-                "training": {"framework": "torchtitan"},
-                "parallelism": {"data": 1536, "expert": 8},
-            },
-            "parallelism.expert must leave FSDP ranks that divide the rows of experts, 4096 and 14336, as there are more "
-            "of them than 8 experts, not 192, got 8: set shard_group to 512",
-        ),
-        (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": 10**400}}},
             "storage.profile.write_bytes_per_second must be a",
         ),

@@ -111,7 +111,7 @@ def test_a_sharding_that_no_table_can_have_is_refused(blocks: dict[str, Any], se
 
 
 def test_a_search_of_layouts_weighs_the_largest_rank() -> None:
-    """Two tables of 20.6 GB and their gradients do not fit a GPU of 80 GB, as shares of a fourth would."""
+    """Two tables of 20.6 GB with their rows' values, and gradients, do not fit 80 GB, as shares of a fourth would."""
     report = report_of(
         CRITEO,
         num_ranks=8,
@@ -120,7 +120,7 @@ def test_a_search_of_layouts_weighs_the_largest_rank() -> None:
     )
     assert not report.training.state_fits
     (said,) = [each for each in report.warnings if "nearest layout" in each]
-    assert "The nearest layout that fits is data 8, shard group 8: 41.0" in said
+    assert "The nearest layout that fits is data 8, shard group 8: 41.16 GB" in said
 
 
 def test_without_tables_nothing_is_kept_of_each_rank() -> None:

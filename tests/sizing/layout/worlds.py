@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout.formats import CheckpointFormat
-from sizing.state.optimizers import Optimizer
+from sizing.state.optimizers import Optimizer, needs_whole_matrices
 from sizing.state.training import FrameworkName
 
 MIXTURE: dict[str, Any] = {
@@ -115,6 +115,8 @@ def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: FrameworkN
     is_distributed = "distributed_optimizer" in saved_as.takes and draw(st.booleans())
     if "optimizer_sharding" in saved_as.takes and is_distributed:
         checkpoint["optimizer_sharding"] = draw(st.sampled_from([None, "dp-reshardable", "fully-reshardable"]))
+    cuts_rows = "shard_group" in saved_as.takes or FRAMEWORKS[framework].shards == "fsdp"
+    optimizers = [each for each in OPTIMIZERS if not (cuts_rows and needs_whole_matrices(each))]
     return document(
         saved_as,
         framework,
@@ -123,7 +125,7 @@ def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: FrameworkN
         training=training(
             saved_as,
             framework,
-            optimizer=draw(st.sampled_from(OPTIMIZERS)),
+            optimizer=draw(st.sampled_from(optimizers)),
             distributed_optimizer=is_distributed,
         ),
         checkpoint=checkpoint,
@@ -151,7 +153,9 @@ def degrees(
     if "expert_tensor" in takes and has_experts:
         found["expert_tensor"] = draw(st.sampled_from([n for n in (1, 2, 4) if n <= tensor]))
     if "zero_stage" in takes:
-        found["zero_stage"] = draw(st.sampled_from([None, 0, 1, 2, 3]))
+        cuts_experts = expert > 1 and tensor * found["context"] > 1
+        highest = 1 if found["pipeline"] > 1 else 2 if cuts_experts else 3  # as DeepSpeed takes them together
+        found["zero_stage"] = draw(st.sampled_from([None, *range(highest + 1)]))
     if "shard_group" in takes:
         replicas, of_experts = found["data"] * found["context"], expert * found.get("expert_tensor", tensor)
         groups = [n for n in DIVISORS if replicas % n == 0 == tensor * n % of_experts]
