@@ -17,14 +17,14 @@ import numpy as np
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
-from sizing.layout.files import WriterClass
+from sizing.layout.files import WEIGHTS, WriterClass
 from sizing.layout.placement import num_nodes_of_copies
-from sizing.layout.sharding import Sharding
+from sizing.layout.sharding import WHOLE, Sharding
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_range
 from sizing.run.read_plan import RESTORE_STRATEGIES, ReadPlan, RestoreStrategy, amplification, read_plans
 from sizing.run.universal_checkpoint import Universal
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand, Direction
 from sizing.storage.transfer import Numbers
 from sizing.units import percent_text
@@ -216,7 +216,7 @@ def workload_of(
         num_state_copies=num_state_copies(
             checkpoint_layout.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node
         ),
-        node_state_bytes=restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node,
+        node_state_bytes=rank_state_bytes(checkpoint_layout) * node.spec.gpus_per_node,
         more_copies=" or ".join(["raise parallelism.data", *ways]),
     )
     nics = node.storage_nics
@@ -287,6 +287,26 @@ def linked_bytes(writer: WriterClass, off_gpu: Mapping[PartName, float]) -> floa
         for part_bytes in (file.dense, file.expert)
         for name, num_bytes in part_bytes.items()
     )
+
+
+def rank_state_bytes(checkpoint_layout: CheckpointLayout) -> float:
+    """Saved state that the fullest rank holds, in bytes: weights and optimizer over the ranks that divide each.
+
+    Files may have it more than once, and who reads them may read more. Source: definition.
+
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> from sizing.sized_layout import size_layout
+    >>> layout = size_layout(scenario_from(REFERENCE_SCENARIO)).checkpoint_layout
+    >>> round(rank_state_bytes(layout) / 1e9, 1)
+    29.8
+    """
+    size, sharding = checkpoint_layout.size, checkpoint_layout.sharding
+    held = 0.0
+    for name in size.parts:
+        shards = WHOLE if name == RANK_PART else sharding.weights if name in WEIGHTS else sharding.optimizer
+        for content, num_ranks in zip((checkpoint_layout.max_dense, checkpoint_layout.max_expert), shards, strict=True):
+            held += content.part_bytes.get(name, 0) / num_ranks
+    return held * sharding.fullest_over_mean * size.written_bytes / size.total_bytes
 
 
 def num_state_copies(sharding: Sharding, parallelism: Parallelism, *, gpus_per_node: int) -> int:

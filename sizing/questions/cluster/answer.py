@@ -292,14 +292,22 @@ MAX_ERRORS = 2.0
 
 
 def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
-    """Warn of overload, groups that never advance, targets that no rate meets, and what was left out."""
+    """Warn of overload, groups that never advance, targets that no rate meets, and what was left out.
+
+    What the answer about one job of each group warns of is repeated, once for all groups for which it holds.
+    """
     write = report.write
     if write.utilization_fraction >= 1:
         yield (
             f"The file system is overloaded: the jobs write {rate_text(write.mean_bytes_per_second)} on average, and "
             f"its write bandwidth is {rate_text(write.bytes_per_second)}. Every checkpoint waits, and intervals grow"
         )
-    yield from _warn_as_jobs_do(loads)
+    groups_with: dict[str, list[str]] = {}
+    for load in loads:
+        for warning in load.report.warnings:
+            groups_with.setdefault(warning, []).append(load.group.name)
+    for warning, names in groups_with.items():
+        yield f"{', '.join(names)}, each job alone: {warning}"
     is_weighted = len({load.write.weight for load in loads}) > 1
     for job, load in zip(report.jobs, loads, strict=True):
         yield from _warn_of_saves(job, load, write_bytes_per_second=write.bytes_per_second)
@@ -309,16 +317,6 @@ def _warn(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
     if report.read is None:
         yield "No read bandwidth given: restores take 0 s in the simulation, and restore storms are not computed"
     yield from _warn_of_targets(report.required, loads)
-
-
-def _warn_as_jobs_do(loads: Sequence[JobLoad]) -> Iterator[str]:
-    """Repeat what the answer about one job of each group warns of; what holds for several groups is told once."""
-    names: dict[str, list[str]] = {}
-    for load in loads:
-        for warning in load.report.warnings:
-            names.setdefault(warning, []).append(load.group.name)
-    for warning, groups in names.items():
-        yield f"{', '.join(groups)}, each job alone: {warning}"
 
 
 def _warn_of_saves(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:

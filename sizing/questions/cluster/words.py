@@ -18,20 +18,20 @@ def cluster_summary(report: ClusterReport) -> Summary:
     return Summary(
         headline=f"{report.num_jobs:,} jobs on {report.num_nodes:,} nodes ({report.num_gpus:,} GPUs): "
         f"{report.num_checkpoints:,} checkpoints simulated in {seconds_text(report.horizon_seconds)}",
-        verdict=verdict_of(report.targets_met),
+        verdict=cluster_verdict(report.targets_met),
         misses=bool(report.targets_met) and not report.meets_targets,
         grids=(
             _jobs_grid(report),
             _file_system_grid(report),
             *([_storms_grid(report)] if report.storms else []),
-            *([_targets_grid(report)] if any(job.targets for job in report.jobs) else []),
+            *([job_targets_grid(report)] if any(job.targets for job in report.jobs) else []),
             to_buy,
         ),
         warnings=tuple(report.warnings),
     )
 
 
-def verdict_of(targets_met: Sequence[bool | None]) -> str:
+def cluster_verdict(targets_met: Sequence[bool | None]) -> str:
     """Say whether all targets are met, one is missed or unknown, or none was given."""
     if not targets_met:
         return "No target given."
@@ -40,7 +40,8 @@ def verdict_of(targets_met: Sequence[bool | None]) -> str:
     return "Not known to meet every target." if None in targets_met else "Meets the targets."
 
 
-def _targets_grid(report: ClusterReport) -> Grid:
+def job_targets_grid(report: ClusterReport) -> Grid:
+    """List the targets that the jobs' own scenarios state, with what the jobs get among the others."""
     rows = []
     for job in report.jobs:
         for target in job.targets:
@@ -55,7 +56,7 @@ def _jobs_grid(report: ClusterReport) -> Grid:
     return Grid(
         "Stall of a save, by group of jobs",
         (
-            *("jobs", "count", "interval", "alone", "mean, formula", "mean, simulated", "p50", "p99", "max"),
+            *("jobs", "count", "interval", "alone", "mean, formula", "saves", "mean, simulated", "p50", "p99", "max"),
             *("collisions, formula", "simulated"),
             *("goodput alone, formula", "alone, simulated", "goodput among others, simulated"),
         ),
@@ -71,9 +72,10 @@ def _job_cells(job: JobFigures) -> Iterator[str]:
     yield seconds_text(job.stall_alone_seconds)
     yield UNKNOWN if job.mean_stall_seconds is None else seconds_text(job.mean_stall_seconds)
     if stalls is None:
-        yield from ["no save completed", "", "", ""]
+        yield from ["0", "no save completed", "", "", ""]
     else:
         error = stalls.mean_error_seconds or 0.0
+        yield f"{stalls.num_stalls:,}"
         half = f" ± {seconds_text(error)}" if error > _ROUNDING * stalls.mean_seconds else ""
         yield seconds_text(stalls.mean_seconds) + half
         yield from map(seconds_text, (stalls.p50_seconds, stalls.p99_seconds, stalls.max_seconds))

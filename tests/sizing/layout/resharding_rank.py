@@ -13,8 +13,10 @@ from typing import IO, Any
 
 import torch
 from torch import distributed, nn
-from torch.distributed import checkpoint
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -65,17 +67,19 @@ def model(*, tensor: int) -> nn.Module:
         parallelize_module(whole, mesh["tp"], plan)
     for layer in whole.layers:
         fully_shard(layer, mesh=mesh["dp"])
-    return fully_shard(whole, mesh=mesh["dp"])
+    fully_shard(whole, mesh=mesh["dp"])
+    return whole
 
 
-class CountingReader(checkpoint.FileSystemReader):
+class CountingReader(FileSystemReader):
     """Counts the bytes of the saved shards that it opens, each of which is loaded whole."""
 
     num_bytes = 0
 
     def _slice_file(self, file: IO[bytes], sinfo: Any) -> IO[bytes]:
         self.num_bytes += sinfo.length
-        return super()._slice_file(file, sinfo)
+        opened: IO[bytes] = super()._slice_file(file, sinfo)
+        return opened
 
 
 def main() -> None:
@@ -84,9 +88,10 @@ def main() -> None:
         "gloo", init_method=f"file://{meeting}", rank=int(rank), world_size=int(world), timeout=timedelta(minutes=5)
     )
     torch.manual_seed(int(rank))
-    checkpoint.save(get_model_state_dict(model(tensor=int(saved))), checkpoint_id=folder)
-    reader, state = CountingReader(folder), get_model_state_dict(model(tensor=int(restored)))
-    checkpoint.load(state, storage_reader=reader)
+    save(get_model_state_dict(model(tensor=int(saved))), checkpoint_id=folder)
+    state: dict[str, Any] = get_model_state_dict(model(tensor=int(restored)))
+    reader = CountingReader(folder)
+    load(state, storage_reader=reader)
     held = sum(each.to_local().nbytes for each in state.values())
     print(json.dumps({"read_bytes": reader.num_bytes, "held_bytes": held}), flush=True)
     leave()

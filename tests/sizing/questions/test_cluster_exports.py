@@ -60,7 +60,7 @@ def test_a_mean_of_equal_stalls_is_printed_without_an_error() -> None:
     assert stalls is not None
     assert stalls.mean_error_seconds == pytest.approx(0.0, abs=1e-9)
     ((_, *cells),) = cluster_summary(report).grids[0].rows
-    assert cells[4] == cells[5] == seconds_text(stalls.p50_seconds)
+    assert cells[5] == cells[6] == seconds_text(stalls.p50_seconds)
 
 
 @pytest.mark.parametrize("written_by", WRITERS)
@@ -149,6 +149,8 @@ def test_exports_of_another_job_slow_down_the_saves_of_its_neighbours() -> None:
     assert before.simulated_stalls is not None
     assert beside.mean_stall_seconds > 1.1 * before.mean_stall_seconds
     assert beside.simulated_stalls.mean_seconds > 1.1 * before.simulated_stalls.mean_seconds
+    assert beside.collision_fraction is not None
+    assert before.collision_fraction is not None
     assert beside.collision_fraction > before.collision_fraction
 
 

@@ -44,6 +44,7 @@ def test_mean_stall_and_shortage_are_those_of_the_formula(of_nodes: tuple[str, i
 def test_collisions_are_those_of_the_formula_while_they_are_rare() -> None:
     job = report_of(num_jobs=200, horizon_seconds="10d", compute_jitter_fraction=0.5).jobs[0]
     assert job.collision_fraction == pytest.approx(1 - (1 - 2 * 2.8105914 / 14_400) ** 199)
+    assert job.collision_fraction is not None
     error = 4 * (job.collision_fraction / 12_000) ** 0.5
     assert job.simulated_collision_fraction == pytest.approx(job.collision_fraction, abs=error)
 

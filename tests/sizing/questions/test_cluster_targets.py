@@ -69,6 +69,14 @@ def test_without_a_target_nothing_is_met_and_nothing_missed() -> None:
     assert (summary.verdict, summary.misses) == ("No target given.", False)
 
 
+def test_the_table_says_on_how_many_saves_its_percentiles_rest() -> None:
+    report = CLUSTER.answer(document(num_jobs=3, horizon_seconds="49h", start="staggered", compute_jitter_fraction=0.0))
+    (row,) = cluster_summary(report).grids[0].rows
+    assert report.jobs[0].simulated_stalls is not None
+    assert row[cluster_summary(report).grids[0].columns.index("saves")] == "36"
+    assert report.jobs[0].simulated_stalls.num_stalls == 36
+
+
 @pytest.mark.parametrize("restart", [{"relaunch_seconds": 300}, {"restart_seconds": 300}])
 def test_the_read_rate_for_a_recovery_is_known_where_that_of_the_storage_is_not(restart: dict[str, int]) -> None:
     asked = document(

@@ -256,6 +256,21 @@ def test_spares_are_lost_gpu_time() -> None:
     assert found.cost.lost_gpu_hours == pytest.approx(((1 - goodput) * 1024 + 16) * 240)
 
 
+@pytest.mark.parametrize("saved_as", ["fsdp-sharded", "full"])
+def test_peers_send_a_node_its_shards_whoever_reads_the_files(saved_as: str) -> None:
+    """Eight of 16 shards of a copy stand on a node, each with 12 bytes of state per parameter."""
+    blocks: dict[str, Any] = {
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 64, "shard_group": 16},
+        "checkpoint": {"format": saved_as},
+        "reliability": PEERS | FAILURES,
+        "storage": {"profile": {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": "400 GB/s"}},
+    }
+    sized = answer(scenario_from({"model": {"preset": "llama-3.1-70b"}, "cluster": {"node": "dgx-h100"}} | blocks))
+    assert sized.recovery is not None
+    assert sized.recovery.peer_bytes_per_node == pytest.approx(12 * 70_553_706_496 / 2, rel=1e-3)
+
+
 def test_peers_send_the_state_of_a_node_over_its_network_and_lose_a_step() -> None:
     """16 bytes of state per parameter, less fp32 gradients that are not saved: 14; 400 GB/s per DGX H100."""
     recovery = report(PEERS).recovery

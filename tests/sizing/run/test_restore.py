@@ -343,7 +343,9 @@ def test_where_the_given_rates_of_readers_are_too_slow_the_required_read_rate_go
     rate = recovering(slow).required.restore_bytes_per_second
     assert rate is not None
     freed = {"read_bytes_per_second": rate, "writer_read_bytes_per_second": rate}
-    assert recovering(freed).restore.time_to_first_step_seconds <= 240
+    seconds = recovering(freed).restore.time_to_first_step_seconds
+    assert seconds is not None
+    assert seconds <= 240
 
 
 def test_an_unpublished_network_is_said_to_be_left_out() -> None:
