@@ -57,7 +57,8 @@ class Content:
     """Number of parameters, and the bytes and tensors that each part of the state keeps of them.
 
     `frozen_matrix_parameters` are those of matrices of layers that are not trained, `copied_parameters` those of copies
-    that are trained whole beside adapters. `fullest` is what the fullest of the ranks has over which FSDP cuts these
+    that are trained whole beside adapters. `statistics_bytes` are those of the optimizer's statistics that training
+    keeps, where they follow from shapes. `fullest` is what the fullest of the ranks has over which FSDP cuts these
     tensors by rows; without it, ranks that divide them have equal shares.
     """
 
@@ -67,7 +68,14 @@ class Content:
     part_tensors: dict[PartName, int]
     frozen_matrix_parameters: int = 0
     copied_parameters: int = 0
+    statistics_bytes: int = 0
     fullest: Content | None = None
+
+    def share_of_fullest(self, num_ranks: int) -> float:
+        """Return what the fullest of the ranks that divide the content has, as a fraction of it; 1 / ranks if equal."""
+        if self.fullest is None or num_ranks == 1 or not self.parameters:
+            return 1 / num_ranks
+        return self.fullest.parameters / self.parameters
 
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """Return the bytes of some of the parts, by name."""

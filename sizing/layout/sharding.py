@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sizing.frameworks import FRAMEWORKS, resident_statistics
 from sizing.frameworks.deepspeed import DEFAULT_ZERO_STAGE
 from sizing.frameworks.framework import GatheredUnits, OptimizerSharding
 from sizing.layout.fsdp_shards import FsdpMesh, FsdpSpan
-from sizing.layout.holders import HolderClass, content_of, rank_shards
+from sizing.layout.holders import Content, HolderClass, Shard, content_of, rank_shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.stages import StageSpan
 from sizing.state.training import Precision, Training
@@ -98,15 +98,21 @@ def resident_holders(
     30
     """
     statistics = resident_statistics(training, is_sharded=sharding.weights.dense > 1)
+
+    def counted(content: Content, shards: Sequence[Shard]) -> Content:
+        of_statistics = content_of(shards, statistics).part_bytes.values() if statistics else ()
+        return replace(content, statistics_bytes=sum(of_statistics))
+
     classes = []
     for each in holders:
         dense, expert, rank = each.dense, each.expert, each.tensor_ranks.start
         if statistics:
-            dense, expert = (content_of(some, statistics) for some in rank_shards(each.span, parallelism, rank))
+            of_dense, of_experts = rank_shards(each.span, parallelism, rank)
+            dense, expert = counted(dense, of_dense), counted(expert, of_experts)
         if sharding.mesh is not None:
-            shards = FsdpSpan.of(each.span, sharding.mesh).fullest_shards(rank)
-            of_dense, of_experts = (content_of(some, statistics) for some in shards)
-            dense, expert = replace(dense, fullest=of_dense), replace(expert, fullest=of_experts)
+            of_dense, of_experts = FsdpSpan.of(each.span, sharding.mesh).fullest_shards(rank)
+            dense = replace(dense, fullest=counted(content_of(of_dense, ()), of_dense))
+            expert = replace(expert, fullest=counted(content_of(of_experts, ()), of_experts))
         classes.append(HolderClass(each.span, each.tensor_ranks, dense, expert))
     return tuple(classes)
 

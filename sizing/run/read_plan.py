@@ -303,15 +303,13 @@ def _scale_to_observed(checkpoint_layout: CheckpointLayout, num_bytes: float) ->
 def _rank_bytes(restoring: _Restoring, name: PartName, readers: Readers, *, copies: Ranks | Copies = WHOLE) -> Floats:
     """What a rank of each class of holders reads of a part: what it holds, or an equal share with those of copies."""
     checkpoint_layout, more = restoring.checkpoint_layout, restoring.amplification
-    fullest = checkpoint_layout.sharding.fullest_over_mean
 
     def read_bytes(dense: Content, expert: Content) -> float:
-        held = dense.part_bytes.get(name, 0), expert.part_bytes.get(name, 0)
         read = sum(
-            num_bytes / (sharers * copy) * amplified
-            for num_bytes, sharers, copy, amplified in zip(held, readers.sharers, copies, more, strict=True)
+            content.part_bytes.get(name, 0) * content.share_of_fullest(sharers) / copy * amplified
+            for content, sharers, copy, amplified in zip((dense, expert), readers.sharers, copies, more, strict=True)
         )
-        return float(_scale_to_observed(checkpoint_layout, read * readers.times)) * fullest
+        return float(_scale_to_observed(checkpoint_layout, read * readers.times))
 
     if name == RANK_PART:
         return np.array([read_bytes(checkpoint_layout.max_dense, checkpoint_layout.max_expert)])

@@ -265,7 +265,7 @@ class StateRule:
         statistics_bytes = 0.0
         if self.statistics:
             held, equal_shares = _held(content, optimizer)
-            statistics_bytes = self.statistics * held.part_bytes["moments"] / equal_shares
+            statistics_bytes = self.statistics * held.statistics_bytes / equal_shares
         held, equal_shares = _held(content, weights)
         num_matrix = held.frozen_matrix_parameters
         num_other = held.parameters - held.trained_parameters - num_matrix

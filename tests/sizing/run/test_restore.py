@@ -176,6 +176,25 @@ def test_with_shard_groups_the_busiest_rank_reads_its_shard_or_with_its_copies_a
         assert restore.mean_rank_read_bytes == pytest.approx(restore.max_rank_read_bytes, rel=1e-3)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_rank_that_has_a_whole_expert_reads_it(optimizer: str) -> None:
+    """8 experts over 64 ranks are whole on 8 of them, which write and read almost all of it."""
+    found = answer(
+        scenario_from(
+            {
+                "model": {"preset": "mixtral-8x7b"},
+                "training": {"framework": "fsdp2", "optimizer": optimizer},
+                "parallelism": {"data": 64},
+                "cluster": {"node": "dgx-h100"},
+                "storage": {"profile": {"read_bytes_per_second": 1e15, "writer_read_bytes_per_second": 1e9}},
+            }
+        )
+    )
+    assert found.restore.max_rank_read_bytes == pytest.approx(found.layout.max_rank_bytes, rel=0.005)
+    assert found.restore.read_seconds == pytest.approx(found.restore.max_rank_read_bytes / 1e9, rel=1e-3)
+    assert found.restore.max_rank_read_bytes > 7 * found.restore.mean_rank_read_bytes
+
+
 def test_without_zero_expert_ranks_read_the_optimizer_of_two_files() -> None:
     """Each rank reads the file of its model-parallel rank and that of its expert rank, which have the same."""
     blocks = {"training": {"framework": "deepspeed"}, "parallelism": {"data": 64, "expert": 8, "zero_stage": 0}}
