@@ -26,7 +26,7 @@ def storage_of(result: BenchmarkResult) -> Calibration | StorageProfile:
     writes, reads = _plain_data(result)
     counts = [data.num_configurations for data in (writes, reads) if data.rows]
     if writes.rows and min(counts) >= fit_data.MIN_CONFIGURATIONS:
-        plain = [found for found in result.measurements if found.shape is None]
+        plain = [found for found in result.measurements if found.shape is None or not found.verified]
         found = calibrate([result.model_copy(update={"measurements": plain})])
         made = f"made of run {result.run_id} alone: grade {found.grade_text}"
         return found.model_copy(update={"warnings": (made, *found.warnings)})
@@ -63,6 +63,7 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
         smaller=tuple(sorted(layouts - {(write.num_nodes, write.num_ranks)})),
         limited_by_client=tuple(direction for direction, found in largest.items() if found.limited_by == "client"),
         warnings=(
+            *filter(None, [fit_data.corruption_sentence([result])]),
             *result.warnings_by_kind,
             *(f"left out: {note}" for data in (writes, reads) for note in data.left_out),
             *(warning for direction, found in largest.items() for warning in spread_warnings(direction, found)),

@@ -113,6 +113,8 @@ def test_a_write_that_no_calibration_would_use_gives_no_rate(changed: dict[str, 
     assert profile.write.file_system_bytes_per_second == 5e9
     assert profile.measured is not None
     assert any(f"left out: 1 write measurement(s) {reason}" in each for each in profile.measured.warnings)
+    told = any("do not use this storage until" in each for each in profile.measured.warnings)
+    assert told == ("verified" in changed)
     with pytest.raises(InvalidInput, match=f"must hold a verified, steady write .*{reason}"):
         profile_of(result_of(fast))
 
