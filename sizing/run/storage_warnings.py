@@ -68,7 +68,8 @@ def measurement_warnings(storage: ResolvedStorage | None, *, layout: WritersOnNo
     measured = storage.profile.measured if storage else None
     if measured is None:
         return
-    if (measured.num_ranks, measured.num_nodes) != (layout.num_writers, layout.num_writing_nodes):
+    layouts = ((measured.num_nodes, measured.num_ranks), *measured.smaller)
+    if (layout.num_writing_nodes, layout.num_writers) not in layouts:
         meaning = (
             "The bandwidth is assumed not to grow with more nodes"
             if measured.num_nodes < layout.num_writing_nodes

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
-from sizing.errors import InvalidInput, broken_rule
+from sizing.errors import broken_rule
 from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel
-from sizing.units import rate_text
 
-if TYPE_CHECKING:
-    from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
+_NumNodes = Annotated[int, Field(ge=1, le=1_000_000)]
+_NumRanks = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class MeasuredOn(InputModel):
@@ -26,8 +24,14 @@ class MeasuredOn(InputModel):
     engine: Annotated[str, Field(max_length=64)] = Field(
         description="Engine that wrote the checkpoints, such as direct or torch-save."
     )
-    num_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Nodes that wrote at once in the run.")
-    num_ranks: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Ranks that wrote at once in the run.")
+    num_nodes: _NumNodes = Field(description="Nodes that wrote at once in the run, the most of its configurations.")
+    num_ranks: _NumRanks = Field(description="Ranks that wrote at once in the run, on that many nodes.")
+    smaller: tuple[tuple[_NumNodes, _NumRanks], ...] = Field(
+        (),
+        max_length=100,
+        description="Nodes and ranks of its other configurations of writes, whose rates limit a node or a writer: "
+        "[[1, 8]]. Default: none.",
+    )
     limited_by_client: tuple[Direction, ...] = Field(
         (),
         max_length=2,
@@ -125,55 +129,3 @@ class StorageProfile(_Document):
         """The profile for writers and readers that bypass the page cache."""
         past_the_cache = {"node_buffered_bytes_per_second": None, "writer_buffered_bytes_per_second": None}
         return self.with_rates("write", **past_the_cache).with_rates("read", **past_the_cache)
-
-
-def profile_of(result: BenchmarkResult) -> StorageProfile:
-    """The best rates of a run, taken as those of the whole file system.
-
-    One run cannot tell whether writer, node or file system was the limit, so its best rate is a lower
-    bound of what the file system gives to more nodes. Unverified measurements, reads that may have come from the page
-    cache, and workloads of a shape of their own do not count: a hot file that many read, or a save that waits for
-    a deletion, has a rate that a plain one does not have.
-
-    Raises InvalidInput where no write is left.
-    """
-    write = _best(result.measurements, "write")
-    read = _best(result.measurements, "restore")
-    if write is None:
-        raise InvalidInput.of(
-            "measurements",
-            "must hold a verified write with nothing beside it",
-            value=", ".join(sorted({m.operation for m in result.measurements})),
-            remedy="run ckpt-bench run again and look at its warnings",
-        )
-    write_rates = Rates(file_system_bytes_per_second=write.headline_bytes_per_second)
-    read_rates = Rates(file_system_bytes_per_second=read.headline_bytes_per_second if read else None)
-    warnings = list(result.warnings_by_kind)
-    if any(m.operation == "restore" and not m.is_of_storage for m in result.measurements):
-        warnings.append("the restore may have read from the page cache, so it gives no read rate")
-    if write.headline_bytes_per_second < write.bytes_per_second:
-        warnings.append(
-            f"the write bandwidth is the {rate_text(write.headline_bytes_per_second)} that went on after the rate "
-            f"fell, not the median of the repetitions, {rate_text(write.bytes_per_second)}"
-        )
-    measured = MeasuredOn(
-        run_id=result.run_id,
-        engine=write.engine,
-        num_nodes=write.num_nodes,
-        num_ranks=write.num_ranks,
-        limited_by_client=tuple(
-            direction
-            for direction, found in (("write", write), ("read", read))
-            if found and found.limited_by == "client"
-        ),
-        warnings=tuple(warnings),
-    )
-    return StorageProfile.model_validate(
-        {**write_rates.document("write"), **read_rates.document("read"), "measured": measured}
-    )
-
-
-def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
-    of_operation = [m for m in measurements if m.operation == operation and m.shape is None]
-    usable = [m for m in of_operation if m.verified and m.is_of_storage]
-    return max(usable, key=lambda m: m.headline_bytes_per_second, default=None)

@@ -10,14 +10,15 @@ from pydantic import BaseModel, ValidationError
 from sizing.errors import explain
 from sizing.storage.calibration import Calibration
 from sizing.storage.measurement import BenchmarkResult
-from sizing.storage.profile import StorageProfile, profile_of
+from sizing.storage.one_result import storage_of
+from sizing.storage.profile import StorageProfile
 from sizing.terminal.files import read_document
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_storage_profile(path: Path) -> StorageProfile:
-    """Read the storage profile in a file: a profile itself, or that of a benchmark result or of a calibration.
+    """Read the storage profile in a file: a profile itself, or that of a calibration or of a benchmark result.
 
     Raises UnreadableFile or InvalidInput.
     """
@@ -26,7 +27,7 @@ def read_storage_profile(path: Path) -> StorageProfile:
 
 
 def read_storage(path: Path) -> dict[str, Any]:
-    """Read a file as the `storage` block of a scenario.
+    """Read a file as the `storage` block of a scenario. A result with configurations enough is calibrated.
 
     Raises UnreadableFile or InvalidInput.
     """
@@ -38,7 +39,7 @@ def read_storage(path: Path) -> dict[str, Any]:
 def _read_profile_or_calibration(path: Path) -> StorageProfile | Calibration:
     document = read_document(path)
     if "measurements" in document:
-        return profile_of(_validate(BenchmarkResult, document))
+        return storage_of(_validate(BenchmarkResult, document))
     if "run_ids" in document:
         return _validate(Calibration, document)
     return _validate(StorageProfile, document)

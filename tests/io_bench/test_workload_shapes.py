@@ -25,7 +25,7 @@ from sizing.errors import InvalidInput
 from sizing.run.read_plan import RESTORE_STRATEGIES
 from sizing.storage.calibration.fit_data import select_fit_data
 from sizing.storage.measurement import BenchmarkResult
-from sizing.storage.profile import profile_of
+from sizing.storage.one_result import profile_of
 from sizing.storage.workload_shape import Deletion, WorkloadShape
 from tests.io_bench.conftest import REPOSITORY
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result

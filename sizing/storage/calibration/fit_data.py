@@ -29,6 +29,8 @@ CONTRADICTION_RATIO = 2.0
 """Between the nearest ends of what two runs say of the time of one configuration. A choice, far above noise: storage
 that was changed between them, or was busy."""
 
+UNTIL_VERIFIED = "do not use this storage until ckpt-bench verify passes"
+
 PLANNING_ENGINES = ("dcp", "async-dcp")
 
 
@@ -145,6 +147,14 @@ def reasons_against(row: RunMeasurement, engine: str | None) -> Iterator[str]:
         yield "were still changing when the run ended"
     elif engine is not None and found.engine != engine:
         yield f"are of engine {found.engine}"
+
+
+def corruption_sentence(results: Sequence[BenchmarkResult]) -> str | None:
+    """Say that data came back other than it was written, which no rate makes up for; None where none did."""
+    verified = [found.verified for result in results for found in result.measurements]
+    if all(verified):
+        return None
+    return f"{verified.count(False)} of {len(verified)} measurements failed verification: {UNTIL_VERIFIED}"
 
 
 @dataclass(frozen=True, slots=True)

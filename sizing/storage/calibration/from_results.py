@@ -28,9 +28,11 @@ from sizing.storage.calibration.fit import fit_direction
 from sizing.storage.calibration.fit_data import (
     MIN_CONFIGURATIONS,
     OPERATIONS,
+    UNTIL_VERIFIED,
     FitData,
     configuration_text,
     contradiction_text,
+    corruption_sentence,
     dates_of,
     select_fit_data,
     unlike_pairs,
@@ -112,18 +114,19 @@ def calibrate(
     reads = select_fit_data(results, "read", engine=writes.engine if writes.rows else engine)
     both = (writes, reads)
     used = [data for data in both if data.num_configurations >= MIN_CONFIGURATIONS]
+    corruption = corruption_sentence(results)
     if not used:
-        is_corrupt = not all(each.verified for result in results for each in result.measurements)
-        raise _too_few(both, is_corrupt=is_corrupt)
+        raise _too_few(both, is_corrupt=corruption is not None)
     fits = {data.direction: fit_direction(data, num_draws=num_draws, seed=seed) for data in used}
     run_ids = tuple(dict.fromkeys(row.run_id for data in used for row in data.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
     doubts = (*find_doubts(fitted_results), *_one_size(fits))
     profile = _profile(fits.values())
-    inside, beyond = grade_uses(fits, profile, doubts=doubts)
+    inside, beyond = grade_uses(fits, profile, doubts=doubts, corruption=corruption)
     worse = max(inside, beyond, key=lambda use: _ORDER.index(use.grade))
     mixed = mixed_load(results, engine=used[0].engine)
     warnings = chain(
+        [corruption] if corruption else [],
         (f"run {run_id} was given {count} times and counts once" for run_id, count in given.items() if count > 1),
         doubts,
         [mixed_sentence(mixed)] if mixed else [],
@@ -180,7 +183,7 @@ def _too_few(both: Sequence[FitData], *, is_corrupt: bool) -> InvalidInput:
     found = ", ".join(sorted(map(configuration_text, configurations))) or "none"
     rule = f"must have at least {MIN_CONFIGURATIONS} configurations of the same operation and settings, found {found}"
     remedy = (
-        "do not use this storage until ckpt-bench verify passes, and measure again then"
+        f"{UNTIL_VERIFIED}, and measure again then"
         if is_corrupt
         else suggestions.further_runs([row for data in both for row in data.rows])
     )
@@ -271,7 +274,7 @@ def _run_warnings(result: BenchmarkResult) -> Iterator[str]:
 
 
 def grade_uses(
-    fits: Mapping[Direction, DirectionFit], profile: StorageProfile, *, doubts: Sequence[str]
+    fits: Mapping[Direction, DirectionFit], profile: StorageProfile, *, doubts: Sequence[str], corruption: str | None
 ) -> tuple[UseGrade, UseGrade]:
     """The grade of predictions inside what was measured and beyond it, and what keeps each below A.
 
@@ -280,9 +283,10 @@ def grade_uses(
     nodes or ranks were late, or where intervals miss what was measured it is C at most. Beyond it is as inside, and
     bounded by the worst miss of a frontier, by limits that a frontier alone shows, by the width of the interval at four
     times the nodes, and by what servers may hold of what is read. `doubts`, of mixed or stale runs and of a single
-    size, cost one.
+    size, cost one. With `corruption`, data that came back other than it was written, it is D: no use has that storage.
     """
-    inside, beyond = list[_Reason](), list[_Reason]()
+    inside: list[_Reason] = [("D", corruption)] if corruption else []
+    beyond = list[_Reason]()
     for direction, fit in fits.items():
         inside += ((grade, f"{direction}s: {text}") for grade, text in _inside_reasons(direction, fit, profile))
         beyond += ((grade, f"{direction}s: {text}") for grade, text in _beyond_reasons(direction, fit, profile))

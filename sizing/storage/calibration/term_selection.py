@@ -73,10 +73,12 @@ def select_terms(design: Design, measured: Floats, *, repetition_noise: float) -
     """The smallest set of terms that explains the measured log seconds, by elimination from all of them.
 
     A term goes where the others explain the data as well without it, by an F test at 5 % of the robust loss. The
-    fixed time stays: to leave it out where it is small would shift the rates. Only where all runs had one size, or
-    where it leaves a rate that no run came near, it goes if that costs nothing: the rates that are left hold it, which
-    is the cautious reading, and to count it apart is a rival. Then each term that is left is exchanged for each that
-    went: where that costs nothing either, the two are rivals.
+    fixed time stays: to leave it out where it is small would shift the rates. Where the data need it, and a shared term
+    in its place explains them better, that stands there, and the fit with the fixed time is a rival: it may have taken
+    the time of a limit that went before. Where all runs had one size, or where it leaves a rate that no run came near,
+    it goes if that costs nothing: the rates that are left hold it, which is the cautious reading, and to count it apart
+    is a rival. Then each term that is left is exchanged for each that went: where that costs nothing either, the two
+    are rivals.
     Args: `repetition_noise`, the standard error of a configuration's median from its repetitions.
     """
     twins = twins_of(design)
@@ -97,7 +99,10 @@ def select_terms(design: Design, measured: Floats, *, repetition_noise: float) -
 def _eliminate(
     design: Design, measured: Floats, usable: Mask, twins: dict[int, int], repetition_noise: float
 ) -> tuple[TermSelection, float]:
-    """The terms that are left of the usable ones, and their loss."""
+    """The terms that are left of the usable ones, and their loss.
+
+    Of sets with as many terms, the one that explains the data best: a shared term may replace the fixed time.
+    """
     noise = _noise(design, measured, usable, repetition_noise)
     kept = usable.copy()
     found, losses = find_best_fits(design, measured, [kept], noise)
@@ -113,10 +118,23 @@ def _eliminate(
         if without[cheapest] - loss > allowance:
             break
         kept, loss, parameters = candidates[cheapest], without[cheapest], found[cheapest]
+    with_constant: tuple[Floats, ...] = ()
+    without_constant = kept & ~_is_constant(design)
+    exchanged = [
+        without_constant | (np.arange(design.num_terms) == new)
+        for new in np.flatnonzero(usable & design.is_shared & ~kept)
+    ]
+    exchanged = [mask for mask in exchanged if not _lacks_an_owner(design, mask)]
+    if exchanged and without_constant.sum() < kept.sum() < len(measured):
+        found, losses = find_best_fits(design, measured, [without_constant, *exchanged], noise)
+        best = int(np.argmin(losses))
+        if losses[best] < loss < losses[0] - allowance:
+            with_constant, kept, parameters = (parameters,), exchanged[best - 1], found[best]
     noise = residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
     parameters, loss = fit_columns(design, measured, kept, noise)
     rivals = _rivals(design, measured, usable, kept, noise, loss, allowance) + _twin_rivals(design, parameters, twins)
-    return TermSelection(parameters, noise, rivals, twins), loss
+    doubt = "a limit in place of the fixed time explains the runs better" if with_constant else ""
+    return TermSelection(parameters, noise, (*with_constant, *rivals), twins, doubt), loss
 
 
 def _has_one_size(design: Design) -> bool:

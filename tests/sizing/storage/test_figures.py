@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.storage.profile import profile_of
+from sizing.storage.one_result import profile_of
 from tests.sizing.storage.calibration.simulation import result
 
 

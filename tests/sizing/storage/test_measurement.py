@@ -9,7 +9,7 @@ from sizing.errors import InvalidInput, explain
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.measurement import BenchmarkResult, Measurement
-from sizing.storage.profile import profile_of
+from sizing.storage.one_result import profile_of
 
 
 def measurement(operation: str = "write", seconds: tuple[float, ...] = (2.0, 1.0, 4.0), **changed: Any) -> Any:
@@ -225,12 +225,12 @@ def test_the_warnings_of_the_run_reach_the_report() -> None:
     document = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 2}, "storage": {"profile": profile}}
     warnings = " ".join(answer(scenario_from(document)).warnings)
     assert "run run-1: the run was short" in warnings
-    assert "may have read from the page cache" in warnings
+    assert "left out: 1 restore measurement(s) may have come from the page cache" in warnings
     assert "measured with" not in warnings
 
 
 def test_a_run_without_a_verified_write_gives_no_profile() -> None:
-    with pytest.raises(InvalidInput, match="must hold a verified write"):
+    with pytest.raises(InvalidInput, match="must hold a verified, steady write"):
         profile_of(result(measurement(verified=False)))
 
 

@@ -123,6 +123,21 @@ def test_where_verification_failed_the_remedy_is_to_verify_and_not_to_measure_mo
         calibrate([result(verified=False)])
 
 
+def test_where_some_measurements_failed_verification_no_use_has_a_better_grade_than_d() -> None:
+    reads = result(operations=["restore"], verified=False).measurements
+    corrupt = result(operations=["write"])
+    found = calibrate([corrupt.model_copy(update={"measurements": [*corrupt.measurements, *reads]})], num_draws=50)
+    sentence = "40 of 80 measurements failed verification: do not use this storage until ckpt-bench verify passes"
+    assert found.warnings[0] == sentence
+    assert found.inside is not None
+    assert found.beyond is not None
+    for use in (found.inside, found.beyond):
+        assert (use.grade, use.reasons[0]) == ("D", sentence)
+    whole = calibrate([corrupt], num_draws=50)
+    assert whole.inside is not None
+    assert whole.inside.grade != "D"
+
+
 def test_one_size_is_said_once_of_writes_and_restores_together() -> None:
     found = calibrate([result([cell for cell in FULL_SCAN if cell[2] == GB])], num_draws=50)
     said = [reason for reason in found.grade_reasons if reason.startswith("One size")]

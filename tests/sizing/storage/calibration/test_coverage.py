@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sizing.storage.calibration import calibrate, predict
-from tests.sizing.storage.calibration.simulation import FULL_SCAN, TRUTH, demand, result
+from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, demand, result
 
 SHARED = ("file-system", "node", "writer")
 
@@ -37,6 +39,25 @@ def test_about_nine_of_ten_intervals_hold_the_truth() -> None:
     found = coverage(20)
     assert set(found) == {*SHARED, "prediction"}
     assert all(share >= 0.7 for share in found.values()), found
+
+
+def test_five_configurations_do_not_measure_a_fixed_time_that_stands_for_a_limit() -> None:
+    """A fixed time of 2 s may stand for the limit of a node where all nodes have as many ranks: it is 0.37 s."""
+    rates = Rates(
+        file_system_bytes_per_second=23.7e9,
+        node_bytes_per_second=6.3e9,
+        writer_bytes_per_second=1.7e9,
+        fixed_seconds=0.37,
+    )
+    cells = [(1, 8, 2 * GB), (2, 8, 2 * GB), (4, 8, 2 * GB), (8, 8, 2 * GB), (4, 8, 8 * GB)]
+    missed = 0
+    for seed in range(20):
+        scan = result(cells, truth=StorageProfile.of(write=rates), outliers=0, seed=seed, operations=["write"])
+        fit = calibrate([scan], num_draws=100).write
+        assert fit is not None
+        (fixed,) = (limit for limit in fit.limits if limit.resource == "fixed")
+        missed += fixed.interval is not None and not fixed.interval[0] <= 0.37 <= fixed.interval[1]
+    assert missed <= 2, "one of ten 90 % intervals"
 
 
 @pytest.mark.exhaustive(minutes=4)
