@@ -40,6 +40,9 @@ SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch")
 MAX_DEPTH = 20
 """Functions that call functions, and scripts within strings: deeper than people write."""
 
+_SUCCESSFUL = {"true", ":", "echo", "printf", "cd", "mkdir", "set", "source", "."}
+"""Commands that people write for what they do and not as a test: what follows them by `&&` is run."""
+
 MAX_COMMANDS = 2_000
 """Commands of a script, of which people write some hundred: a loop without end stops here."""
 
@@ -150,8 +153,9 @@ class _Run:
         """Follow a statement: keep what it assigns, and the commands that it would start."""
         if len(self.commands) >= MAX_COMMANDS:
             return
-        handlers: dict[str, Callable[[Node], None]] = {
+        handlers: dict[str, Callable[[Node], object]] = {
             "variable_assignment": self._assign,
+            "list": self._succeeds,
             "command": self._command,
             "if_statement": self._if,
             "case_statement": self._case,
@@ -305,11 +309,33 @@ class _Run:
         merged = {name: _merged_values([end.get(name) for end in ends]) for end in ends for name in end}
         self.variables = {name: value for name, value in merged.items() if value is not None}
 
+    def _succeeds(self, node: Node) -> bool | None:
+        """Follow `a && b` or `a || b`, and return whether it succeeds, or None where the script does not say.
+
+        The second side is followed where the first one is known to let it run; where that is not known, variables that
+        it changes are not known either.
+        """
+        if node.type != "list":
+            holds = self._holds(node)
+            self.follow(node)
+            return holds
+        left, right = [each for each in node.named_children if each.type != "comment"]
+        holds = self._succeeds(left)
+        if holds is None:
+            self._follow_any([[right], []])
+            return None
+        return self._succeeds(right) if holds == (_operator(node) == "&&") else holds
+
     def _holds(self, node: Node | None) -> bool | None:
         """Tell whether a test holds, or None where the script does not say."""
         if node is None:
             return None
         inner, operator = node.named_children, _operator(node)
+        if node.type in ("variable_assignment", "declaration_command"):
+            return None if "$(" in _raw(node) or "`" in _raw(node) else True
+        if node.type == "command":
+            words = self._words(inner[0])
+            return words[0] in _SUCCESSFUL or (False if words[0] == "false" else None)
         if node.type in ("test_command", "parenthesized_expression") and len(inner) == 1:
             return self._holds(inner[0])
         if node.type == "negated_command" or (node.type == "unary_expression" and operator == "!"):
@@ -318,7 +344,7 @@ class _Run:
         if node.type == "unary_expression" and operator in ("-z", "-n"):
             text = self._text(inner[-1])
             return None if find_hole(text) else (text == "") == (operator == "-z")
-        if node.type == "binary_expression" and len(inner) >= 2:
+        if node.type in ("binary_expression", "list") and len(inner) >= 2:
             is_joined = operator in ("&&", "||")
             return self._both(node, any_of=operator == "||") if is_joined else self._compare(node, operator)
         return None

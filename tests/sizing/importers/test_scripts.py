@@ -36,6 +36,35 @@ SCRIPTS = {
         'A="--x 1"\nif [ $1 = yes ]; then\n A="$A --sequence-parallel"\nfi\ntorchrun train.py $A',
         {"x": 1, "sequence_parallel": "differs between branches of the script"},
     ),
+    "an assignment behind a test that fails": (
+        'USE=0\n[[ $USE = 1 ]] && A="--sequence-parallel"\ntorchrun train.py --x 1 $A',
+        {"x": 1, "words of $A": "is $A, not set in the script"},
+    ),
+    "an assignment in place of a test that holds": (
+        "USE=1\nA=--x\n[ $USE -eq 1 ] || A=--y\ntorchrun train.py $A",
+        {"x": True},
+    ),
+    "two assignments beside a test, which the first one changes": (
+        "USE=1\n[ $USE = 1 ] && USE=2 || USE=3\ntorchrun train.py --x $USE",
+        {"x": 2},
+    ),
+    "two assignments beside a test that fails": (
+        '[ 1 = 2 ] && A="--x 1" || A="--y 2"\ntorchrun train.py $A',
+        {"y": 2},
+    ),
+    "an assignment behind a test that the script does not say": (
+        "TP=2\n[ $1 = big ] && TP=8\ngrep -q H100 gpus && PP=4\ntorchrun train.py --tp $TP --pp $PP",
+        {"tp": "differs between branches of the script", "pp": "differs between branches of the script"},
+    ),
+    "an assignment behind a command that is no test": (
+        "cd /run && export TP=4 && PP=2\nif [ $TP = 4 ] && true; then DP=8; fi\n"
+        "torchrun train.py --tp $TP --pp $PP --dp $DP",
+        {"tp": 4, "pp": 2, "dp": 8},
+    ),
+    "commands behind tests": (
+        "[ 1 = 2 ] && torchrun other.py --x 1\npip install x && torchrun train.py --x 2",
+        {"x": 2},
+    ),
     "a script that a here-document writes": (
         "TP=4\ncat > job.sh <<EOF\n#!/bin/bash\ntorchrun train.py --tensor $TP\nEOF\nsbatch job.sh",
         {"tensor": 4},
