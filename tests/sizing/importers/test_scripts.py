@@ -97,3 +97,31 @@ def test_nodes_that_a_script_does_not_say_make_its_gpus_unknown() -> None:
         for nodes in ("4", "$NODES", "1:4")
     ]
     assert [each and each[0] for each in gpus] == [32, None, None]
+
+
+LAUNCHED = {
+    "a short directive without a space": ("#SBATCH -N16\n#SBATCH --gpus-per-node=8\ntorchrun --nproc_per_node 8 a.py", 128),
+    "several directives in a line": (
+        "#SBATCH --exclusive --ntasks-per-node=8 -N 16 -p gpu # --nodes=2\nsrun python a.py",
+        128,
+    ),
+    "nodes of srun": ("srun -N 16 torchrun --nproc_per_node 8 a.py", 128),
+    "nodes of srun over those of the job": ("#SBATCH --nodes=2\nsrun -N16 --ntasks-per-node=8 python a.py", 128),
+    "tasks of srun over those of the job": (
+        "#SBATCH --nodes=8\n#SBATCH --ntasks-per-node=4\nsrun --ntasks-per-node=8 python a.py",
+        64,
+    ),
+    "tasks of srun": ("srun -n 64 python a.py", 64),
+    "each process of mpirun a torchrun": ("mpirun -np 16 --map-by ppr:1:node torchrun --nproc_per_node 8 a.py", 128),
+    "each process of mpirun a rank": ("mpirun -np 16 -N 8 python a.py", 16),
+    "nodes of torchrun under srun": ("srun -n 4 torchrun --nnodes 4 --nproc_per_node 8 a.py", 32),
+    "nodes in a file": ("deepspeed --hostfile=hosts --num_gpus 8 a.py", None),
+    "nodes in a file, and their number": ("deepspeed --hostfile=hosts --num_nodes 4 --num_gpus 8 a.py", 32),
+    "processes that the script does not say": ("mpirun -np $N torchrun --nproc_per_node 8 a.py", None),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LAUNCHED.values(), ids=LAUNCHED)
+def test_gpus_are_those_of_all_nodes_that_a_launcher_names(text: str, expected: int | None) -> None:
+    gpus = num_gpus_of(script_sources(ConfigText(name="a.sh", content=text))[0].settings)
+    assert (gpus and gpus[0]) == expected
