@@ -65,6 +65,28 @@ SCRIPTS = {
         "[ 1 = 2 ] && torchrun other.py --x 1\npip install x && torchrun train.py --x 2",
         {"x": 2},
     ),
+    "variables that arithmetic changes": (
+        "TP=2\n((TP*=2))\nPP=1\n((PP++))\nlet DP=4 'DP += PP'\n((CP = TP / 2, EP=8))\nif ((CP > 1)); then V=$((TP--)); fi\n"
+        "torchrun train.py --tp $TP --pp $PP --dp $DP --cp $CP --ep $EP --v $V",
+        {"tp": 3, "pp": 2, "dp": 6, "cp": 2, "ep": 8, "v": 4},
+    ),
+    "variables that arithmetic changes by what the script does not say": (
+        "TP=2\n((TP*=$1))\ntorchrun train.py --tp $TP",
+        {"tp": "is set by ((TP*=$1)), which the script does not say"},
+    ),
+    "variables that commands set": (
+        "TP=2\nread -r TP < file\nPP=2\nprintf -v PP %d 4\ntorchrun train.py --tp $TP --pp $PP",
+        {"tp": "is set by read", "pp": "is set by printf"},
+    ),
+    "a variable that is unset": ("A=--x\nunset A\ntorchrun train.py --tp 4 $A", {"tp": 4}),
+    "variables of a subshell and of a pipeline": (
+        "TP=2\nPP=2\n(TP=4)\nPP=4 | cat\n(TP=8; torchrun other.py --tp $TP)\ntorchrun train.py --tp $TP --pp $PP",
+        {"tp": 2, "pp": 2},
+    ),
+    "a variable that counts the passes of a loop": (
+        "for ((I=0; I<3; I++)); do torchrun train.py --x $I; done",
+        {"x": "changes in a loop"},
+    ),
     "a script that a here-document writes": (
         "TP=4\ncat > job.sh <<EOF\n#!/bin/bash\ntorchrun train.py --tensor $TP\nEOF\nsbatch job.sh",
         {"tensor": 4},
