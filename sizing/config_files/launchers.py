@@ -212,8 +212,8 @@ def _is_value(word: Text) -> bool:
 def num_gpus_of(settings: Mapping[str, Setting]) -> tuple[int, tuple[str, ...]] | None:
     """Return the GPUs that a launcher starts ranks on, and the names of the settings that say so; None if they do not.
 
-    Of torchrun, `accelerate`, `deepspeed`, MPI and Slurm; what a command is given goes before Slurm's directives. A file
-    of hosts names nodes that the script does not say.
+    Of torchrun, `accelerate`, `deepspeed`, MPI and Slurm; what a command is given goes before Slurm's directives. The
+    nodes that a file of hosts names are not known.
     """
     total = _first(settings, ("num_processes", "worker_num"))
     if total is not None:

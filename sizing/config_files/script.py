@@ -228,12 +228,7 @@ class _Run:
             return
         words = [*ranks_of_environment(words[0], environment), *words]
         line, first = node.start_point[0] + 1 + self.first_line, words[0]
-        if first in _SET_BY_THEIR_INPUT or (first == "printf" and "-v" in words):
-            names = [each for each in words[1:] if isinstance(each, str) and re.fullmatch(r"[A-Za-z_]\w*", each)]
-            self.variables |= dict.fromkeys(names, Unresolved(f"is set by {first}"))
-        if first == "let":
-            for word in words[1:]:
-                self.follow(_parser().parse(f"(({word}))".encode()).root_node)
+        self.follow_builtin(words)
         if isinstance(first, str) and first in self.functions and self.depth < MAX_DEPTH:
             self.depth += 1
             self.follow(self.functions[first])
@@ -244,6 +239,15 @@ class _Run:
             self.text(inner, first_line=line - 1)
         else:
             self.commands.append((words, line))
+
+    def follow_builtin(self, words: Sequence[Text]) -> None:
+        """Set the variables that `read`, `getopts`, `printf -v` or `let` changes."""
+        if words[0] in _SET_BY_THEIR_INPUT or (words[0] == "printf" and "-v" in words):
+            names = [each for each in words[1:] if isinstance(each, str) and re.fullmatch(r"[A-Za-z_]\w*", each)]
+            self.variables |= dict.fromkeys(names, Unresolved(f"is set by {words[0]}"))
+        if words[0] == "let":
+            for word in words[1:]:
+                self.follow(_parser().parse(f"(({word}))".encode()).root_node)
 
     def _redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
@@ -358,15 +362,6 @@ class _Run:
         if node is None:
             return None
         inner, operator = node.named_children, _operator(node)
-        if node.type in ("variable_assignment", "declaration_command"):
-            return None if "$(" in _raw(node) or "`" in _raw(node) else True
-        if _is_arithmetic(node):
-            changes = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", _raw(node))
-            number = None if changes or len(inner) != 1 else self._number(inner[0])
-            return None if number is None else number != 0
-        if node.type == "command":
-            words = self._words(inner[0])
-            return words[0] in _SUCCESSFUL or (False if words[0] == "false" else None)
         if node.type in ("test_command", "parenthesized_expression") and len(inner) == 1:
             return self._holds(inner[0])
         if node.type == "negated_command" or (node.type == "unary_expression" and operator == "!"):
@@ -378,6 +373,20 @@ class _Run:
         if node.type in ("binary_expression", "list") and len(inner) >= 2:
             is_joined = operator in ("&&", "||")
             return self._both(node, any_of=operator == "||") if is_joined else self._compare(node, operator)
+        return self.outcome(node)
+
+    def outcome(self, node: Node) -> bool | None:
+        """Tell whether an assignment, `((...))` or a command succeeds, or None where the script does not say."""
+        inner = node.named_children
+        if node.type in ("variable_assignment", "declaration_command"):
+            return None if "$(" in _raw(node) or "`" in _raw(node) else True
+        if _is_arithmetic(node):
+            changes = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", _raw(node))
+            number = None if changes or len(inner) != 1 else self._number(inner[0])
+            return None if number is None else number != 0
+        if node.type == "command":
+            words = self._words(inner[0])
+            return words[0] in _SUCCESSFUL or (False if words[0] == "false" else None)
         return None
 
     def _both(self, node: Node, *, any_of: bool) -> bool | None:
@@ -503,7 +512,9 @@ class _Run:
         if changes is not None and inner and inner[0].type in ("variable_name", "word"):
             right = self._number(inner[-1]) if len(inner) > 1 else 1
             left = right if operator == "=" else self._number(inner[0])
-            value = None if left is None or right is None else _calculate(changes["operator"] or operator[0], left, right)
+            value = (
+                None if left is None or right is None else _calculate(changes["operator"] or operator[0], left, right)
+            )
             unknown = Unresolved(f"is set by (({_raw(node)[:60]})), which the script does not say")
             self.variables[_raw(inner[0])] = unknown if value is None else str(value)
             return left if node.type == "postfix_expression" else value

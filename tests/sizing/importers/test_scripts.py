@@ -9,6 +9,8 @@ import pytest
 from sizing.config_files.launchers import num_gpus_of
 from sizing.config_files.script import script_sources
 from sizing.config_files.source import ConfigText, Unresolved
+from sizing.errors import InvalidInput
+from tests.sizing.importers.imports import fields_of, import_texts
 
 
 def _settings(text: str) -> dict[str, Any]:
@@ -122,7 +124,10 @@ def test_nodes_that_a_script_does_not_say_make_its_gpus_unknown() -> None:
 
 
 LAUNCHED = {
-    "a short directive without a space": ("#SBATCH -N16\n#SBATCH --gpus-per-node=8\ntorchrun --nproc_per_node 8 a.py", 128),
+    "a short directive without a space": (
+        "#SBATCH -N16\n#SBATCH --gpus-per-node=8\ntorchrun --nproc_per_node 8 a.py",
+        128,
+    ),
     "several directives in a line": (
         "#SBATCH --exclusive --ntasks-per-node=8 -N 16 -p gpu # --nodes=2\nsrun python a.py",
         128,
@@ -147,3 +152,29 @@ LAUNCHED = {
 def test_gpus_are_those_of_all_nodes_that_a_launcher_names(text: str, expected: int | None) -> None:
     gpus = num_gpus_of(script_sources(ConfigText(name="a.sh", content=text))[0].settings)
     assert (gpus and gpus[0]) == expected
+
+
+TRAINING = (
+    "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+    "--seq-length 4096 --micro-batch-size 1 --vocab-size 128256 --swiglu --save-interval 1000 --bf16"
+)
+
+
+def test_two_trainings_of_a_script_that_differ_are_refused_and_not_blended() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"several trainings .* parallelism.tensor is 4 in .*, line 1 and 1 in .*, line 2"
+    ):
+        import_texts(f"{TRAINING} --tensor-model-parallel-size 4\n{TRAINING}")
+    with pytest.raises(InvalidInput, match=r"retention.keep_last is not given in .* line 1 and 2 in .* line 3"):
+        import_texts(f"{TRAINING}\n{TRAINING}\n{TRAINING} --most-recent-k 2")
+
+
+def test_trainings_of_a_script_that_agree_are_one() -> None:
+    without_launcher = f"python {TRAINING.partition('--nnodes 4 ')[2]}"
+    report = import_texts(f"{without_launcher} --lr 2 --unheard-of 3\n{TRAINING} --lr 1")
+    assert fields_of(report, ["cluster.num_gpus", "parallelism.data"]) == {
+        "cluster.num_gpus": 32,
+        "parallelism.data": 32,
+    }
+    assert [each.setting for each in report.not_understood] == ["--unheard-of"]
+    assert len(report.files) == 1
