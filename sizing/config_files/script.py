@@ -43,6 +43,9 @@ MAX_DEPTH = 20
 _SET_BY_THEIR_INPUT = {"read", "mapfile", "readarray", "getopts"}
 """Commands that set the variables among their words to what the script does not say."""
 
+_ENVIRONMENTS = {"activate", "conda.sh", "mamba.sh", ".bashrc", ".bash_profile", ".profile", "profile", "bashrc"}
+"""Names of files that are sourced for programs and libraries, and set no variable of a training."""
+
 _SUCCESSFUL = {"true", ":", "echo", "printf", "cd", "mkdir", "set", "source", "."}
 """Commands that people write for what they do and not as a test: what follows them by `&&` is run."""
 
@@ -97,6 +100,9 @@ def script_sources(file: ConfigText) -> list[ConfigSource]:
         slurm.add(name, value, f"{file.name}, line {line}: {name.removeprefix('launcher.slurm_')}")
     run.set_slurm_variables(slurm.settings)
     run.text(file.content)
+    for name, line in run.sourced.items():
+        why = Unresolved("may set variables: they are taken as the script alone says them")
+        slurm.add(f"source {name}", why, f"{file.name}, line {line}: source {name}")
     commands = [command_source(file.name, words, line, slurm.settings) for words, line in run.commands]
     sources = [each for each in commands if each is not None]
     if not any(len(each.settings) > len(slurm.settings) for each in sources):
@@ -125,6 +131,7 @@ class _Run:
     functions: dict[str, Node] = field(default_factory=dict)
     commands: list[tuple[list[Text], int]] = field(default_factory=list)
     documents: list[ConfigSource] = field(default_factory=list)
+    sourced: dict[str, int] = field(default_factory=dict)
     depth: int = 0
     first_line: int = 0
 
@@ -228,7 +235,7 @@ class _Run:
             return
         words = [*ranks_of_environment(words[0], environment), *words]
         line, first = node.start_point[0] + 1 + self.first_line, words[0]
-        self.follow_builtin(words)
+        self.follow_builtin(words, line)
         if isinstance(first, str) and first in self.functions and self.depth < MAX_DEPTH:
             self.depth += 1
             self.follow(self.functions[first])
@@ -240,8 +247,12 @@ class _Run:
         else:
             self.commands.append((words, line))
 
-    def follow_builtin(self, words: Sequence[Text]) -> None:
-        """Set the variables that `read`, `getopts`, `printf -v` or `let` changes."""
+    def follow_builtin(self, words: Sequence[Text], line: int) -> None:
+        """Set the variables that `read`, `getopts`, `printf -v` or `let` changes, and note the files of `source`."""
+        if words[0] in ("source", ".") and len(words) > 1:
+            name = "a file" if isinstance(words[1], Unresolved) else without_holes(words[1]).rpartition("/")[2]
+            if name not in _ENVIRONMENTS:
+                self.sourced[name] = line
         if words[0] in _SET_BY_THEIR_INPUT or (words[0] == "printf" and "-v" in words):
             names = [each for each in words[1:] if isinstance(each, str) and re.fullmatch(r"[A-Za-z_]\w*", each)]
             self.variables |= dict.fromkeys(names, Unresolved(f"is set by {words[0]}"))

@@ -89,6 +89,10 @@ SCRIPTS = {
         "for ((I=0; I<3; I++)); do torchrun train.py --x $I; done",
         {"x": "changes in a loop"},
     ),
+    "a file that the script sources": (
+        "source venv/bin/activate\n. /run/$1/env.sh\ntorchrun train.py --tp ${TP:-1}",
+        {"source env.sh": "may set variables: they are taken as the script alone says them", "tp": 1},
+    ),
     "a script that a here-document writes": (
         "TP=4\ncat > job.sh <<EOF\n#!/bin/bash\ntorchrun train.py --tensor $TP\nEOF\nsbatch job.sh",
         {"tensor": 4},
