@@ -57,15 +57,20 @@ _LAUNCHER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accel
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.\-]*)(=(?P<value>.*))?", re.DOTALL)
 _OVERRIDE = re.compile(r"[+~]{0,2}(?P<name>[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^}]+\})")
-_DIRECTIVE = re.compile(r"^#SBATCH\s+--?(?P<name>[A-Za-z][\w-]*)[= \t]\s*(?P<value>[^\s#]+)", re.MULTILINE)
-_SHORT_DIRECTIVES = {"N": "nodes", "n": "ntasks", "t": "time", "G": "gpus"}
+_DIRECTIVES = re.compile(r"^#SBATCH[ \t]+(?P<options>[^#\n]*)", re.MULTILINE)
+_SLURM_OPTION = re.compile(
+    r"(?<!\S)(--(?P<name>[A-Za-z][\w-]*)(=|[ \t]+(?!-))|-(?P<short>[A-Za-z])=?[ \t]*(?!-))(?P<value>[^\s#]+)"
+)
+_SLURM_SHORT = {"N": "nodes", "n": "ntasks", "t": "time", "G": "gpus"}
 
 
 def directives(text: str) -> Iterator[tuple[str, Any, int]]:
     """List the `#SBATCH` directives of a script: name, value, line."""
-    for found in _DIRECTIVE.finditer(text):
-        name = _SHORT_DIRECTIVES.get(found["name"], found["name"]).replace("-", "_")
-        yield f"{LAUNCHER}slurm_{name}", plain_value(found["value"]), text.count("\n", 0, found.start()) + 1
+    for line in _DIRECTIVES.finditer(text):
+        for option in _SLURM_OPTION.finditer(line["options"]):
+            name = option["name"] or _SLURM_SHORT.get(option["short"], option["short"])
+            place = text.count("\n", 0, line.start()) + 1
+            yield f"{LAUNCHER}slurm_{name.replace('-', '_')}", plain_value(option["value"]), place
 
 
 def command_source(file: str, words: Sequence[Text], line: int, slurm: Mapping[str, Setting]) -> ConfigSource | None:
@@ -134,9 +139,26 @@ def _name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
+_MPI = {"n": "ntasks", "np": "ntasks", "N": "ntasks-per-node", "npernode": "ntasks-per-node"}
+_SHORT_FLAGS = {"srun": _SLURM_SHORT, "mpirun": _MPI, "mpiexec": _MPI, "horovodrun": _MPI}
+"""Flags of one dash that say how many ranks or nodes, by launcher.
+
+Source: manual pages srun(1) of Slurm and mpirun(1) of Open MPI; `horovodrun --help`.
+"""
+
+
 def _add_launcher(builder: SourceBuilder, words: Sequence[Text], line: int) -> None:
-    inner = SourceBuilder(builder.file)
-    _add_settings(inner, words, line, is_launcher=True)
+    """Add the flags of launchers; short ones get the names that Slurm has for what they say."""
+    inner, short_flags, renamed = SourceBuilder(builder.file), dict[str, str](), list[Text]()
+    for word in words:
+        if isinstance(word, str) and _name(word) in _LAUNCHERS:
+            short_flags = _SHORT_FLAGS.get(_name(word), {})
+        found = re.fullmatch(r"--?([A-Za-z]+)=?(.*)", word, re.DOTALL) if isinstance(word, str) else None
+        if found is not None and found[1] in short_flags:
+            renamed += [f"--{short_flags[found[1]]}", *filter(None, [found[2]])]
+        else:
+            renamed.append(word)
+    _add_settings(inner, renamed, line, is_launcher=True)
     for setting in inner.settings.values():
         builder.add(f"{LAUNCHER}{setting.name}", setting.value, setting.place)
 
@@ -190,7 +212,8 @@ def _is_value(word: Text) -> bool:
 def num_gpus_of(settings: Mapping[str, Setting]) -> tuple[int, tuple[str, ...]] | None:
     """Return the GPUs that a launcher starts ranks on, and the names of the settings that say so; None if they do not.
 
-    Of torchrun, `accelerate`, `deepspeed` and Slurm; what the launcher itself is given goes before Slurm's directives.
+    Of torchrun, `accelerate`, `deepspeed`, MPI and Slurm; what a command is given goes before Slurm's directives. The
+    nodes that a file of hosts names are not known.
     """
     total = _first(settings, ("num_processes", "worker_num"))
     if total is not None:
@@ -198,10 +221,15 @@ def num_gpus_of(settings: Mapping[str, Setting]) -> tuple[int, tuple[str, ...]] 
     included = _included(settings)
     if included is not None:
         return included
-    per_node = _first(settings, ("nproc_per_node", "num_gpus", "slurm_gpus_per_node", "slurm_gres", "gpus_per_node"))
-    tasks = _first(settings, ("slurm_ntasks_per_node", "ntasks_per_node"))
+    of_process = _first(settings, ("nproc_per_node", "num_gpus"))
+    per_node = of_process or _first(settings, ("gpus_per_node", "gres", "slurm_gpus_per_node", "slurm_gres"))
+    processes = _first(settings, ("ntasks",))
+    if per_node is None and processes is not None and processes[0] > 1:
+        return processes[0], (processes[1],)
+    tasks = _first(settings, ("ntasks_per_node", "slurm_ntasks_per_node"))
     per_node = per_node or (tasks if tasks and tasks[0] > 1 else None)
-    of_nodes = ("nnodes", "num_nodes", "num_machines", "nodes", "slurm_nodes")
+    started = () if of_process is None else ("ntasks",)  # each task of srun or mpirun is then a torchrun
+    of_nodes = ("nnodes", "num_nodes", "num_machines", *started, "nodes", "slurm_nodes", "hostfile", "machinefile")
     nodes = _first(settings, of_nodes)
     if per_node is None or (nodes is None and any(f"{LAUNCHER}{each}" in settings for each in of_nodes)):
         return None

@@ -40,6 +40,15 @@ SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch")
 MAX_DEPTH = 20
 """Functions that call functions, and scripts within strings: deeper than people write."""
 
+_SET_BY_THEIR_INPUT = {"read", "mapfile", "readarray", "getopts"}
+"""Commands that set the variables among their words to what the script does not say."""
+
+_ENVIRONMENTS = {"activate", "conda.sh", "mamba.sh", ".bashrc", ".bash_profile", ".profile", "profile", "bashrc"}
+"""Names of files that are sourced for programs and libraries, and set no variable of a training."""
+
+_SUCCESSFUL = {"true", ":", "echo", "printf", "cd", "mkdir", "set", "source", "."}
+"""Commands that people write for what they do and not as a test: what follows them by `&&` is run."""
+
 MAX_COMMANDS = 2_000
 """Commands of a script, of which people write some hundred: a loop without end stops here."""
 
@@ -91,6 +100,9 @@ def script_sources(file: ConfigText) -> list[ConfigSource]:
         slurm.add(name, value, f"{file.name}, line {line}: {name.removeprefix('launcher.slurm_')}")
     run.set_slurm_variables(slurm.settings)
     run.text(file.content)
+    for name, line in run.sourced.items():
+        why = Unresolved("may set variables: they are taken as the script alone says them")
+        slurm.add(f"source {name}", why, f"{file.name}, line {line}: source {name}")
     commands = [command_source(file.name, words, line, slurm.settings) for words, line in run.commands]
     sources = [each for each in commands if each is not None]
     if not any(len(each.settings) > len(slurm.settings) for each in sources):
@@ -119,6 +131,7 @@ class _Run:
     functions: dict[str, Node] = field(default_factory=dict)
     commands: list[tuple[list[Text], int]] = field(default_factory=list)
     documents: list[ConfigSource] = field(default_factory=list)
+    sourced: dict[str, int] = field(default_factory=dict)
     depth: int = 0
     first_line: int = 0
 
@@ -150,16 +163,21 @@ class _Run:
         """Follow a statement: keep what it assigns, and the commands that it would start."""
         if len(self.commands) >= MAX_COMMANDS:
             return
-        handlers: dict[str, Callable[[Node], None]] = {
+        handlers: dict[str, Callable[[Node], object]] = {
             "variable_assignment": self._assign,
+            "list": self._succeeds,
             "command": self._command,
             "if_statement": self._if,
             "case_statement": self._case,
             "for_statement": self._for,
             "function_definition": self._define,
             "redirected_statement": self._redirected,
+            "c_style_for_statement": self._for,
+            "unset_command": self._unset,
+            "subshell": self._subshell,
+            "pipeline": self._subshell,
         }
-        handler = handlers.get(node.type)
+        handler = self._number if _is_arithmetic(node) else handlers.get(node.type)
         if handler is not None:
             handler(node)
         else:
@@ -190,6 +208,19 @@ class _Run:
             text = _joined([_as_text(self.variables.get(name, "")), text])
         self.variables[name] = text
 
+    def _unset(self, node: Node) -> None:
+        if "-f" not in (names := [_raw(child) for child in node.named_children]):
+            self.variables |= dict.fromkeys(names, "")
+
+    def _subshell(self, node: Node) -> None:
+        """Follow `( ... )` or the commands of a pipeline, whose variables end with them."""
+        before = dict(self.variables)
+        for child in node.named_children:
+            self.follow(child)
+            if node.type == "pipeline":
+                self.variables = dict(before)
+        self.variables = before
+
     def _command(self, node: Node) -> None:
         words: list[Text] = []
         before = dict(self.variables)
@@ -204,6 +235,7 @@ class _Run:
             return
         words = [*ranks_of_environment(words[0], environment), *words]
         line, first = node.start_point[0] + 1 + self.first_line, words[0]
+        self.follow_builtin(words, line)
         if isinstance(first, str) and first in self.functions and self.depth < MAX_DEPTH:
             self.depth += 1
             self.follow(self.functions[first])
@@ -214,6 +246,19 @@ class _Run:
             self.text(inner, first_line=line - 1)
         else:
             self.commands.append((words, line))
+
+    def follow_builtin(self, words: Sequence[Text], line: int) -> None:
+        """Set the variables that `read`, `getopts`, `printf -v` or `let` changes, and note the files of `source`."""
+        if words[0] in ("source", ".") and len(words) > 1:
+            name = "a file" if isinstance(words[1], Unresolved) else without_holes(words[1]).rpartition("/")[2]
+            if name not in _ENVIRONMENTS:
+                self.sourced[name] = line
+        if words[0] in _SET_BY_THEIR_INPUT or (words[0] == "printf" and "-v" in words):
+            names = [each for each in words[1:] if isinstance(each, str) and re.fullmatch(r"[A-Za-z_]\w*", each)]
+            self.variables |= dict.fromkeys(names, Unresolved(f"is set by {words[0]}"))
+        if words[0] == "let":
+            for word in words[1:]:
+                self.follow(_parser().parse(f"(({word}))".encode()).root_node)
 
     def _redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
@@ -282,8 +327,9 @@ class _Run:
         self._follow_any(possible or [[]])
 
     def _for(self, node: Node) -> None:
-        name = node.child_by_field_name("variable")
-        body = node.child_by_field_name("body")
+        """Follow the body of a loop once; what counts its passes is known where there is one pass."""
+        start, body = node.child_by_field_name("initializer"), node.child_by_field_name("body")
+        name = node.child_by_field_name("variable") if start is None else start.child_by_field_name("name")
         values = [word for child in node.children_by_field_name("value") for word in self._words(child)]
         if name is not None:
             self.variables[_raw(name)] = values[0] if len(values) == 1 else Unresolved("changes in a loop")
@@ -305,6 +351,23 @@ class _Run:
         merged = {name: _merged_values([end.get(name) for end in ends]) for end in ends for name in end}
         self.variables = {name: value for name, value in merged.items() if value is not None}
 
+    def _succeeds(self, node: Node) -> bool | None:
+        """Follow `a && b` or `a || b`, and return whether it succeeds, or None where the script does not say.
+
+        The second side is followed where the first one is known to let it run; where that is not known, variables that
+        it changes are not known either.
+        """
+        if node.type != "list":
+            holds = self._holds(node)
+            self.follow(node)
+            return holds
+        left, right = [each for each in node.named_children if each.type != "comment"]
+        holds = self._succeeds(left)
+        if holds is None:
+            self._follow_any([[right], []])
+            return None
+        return self._succeeds(right) if holds == (_operator(node) == "&&") else holds
+
     def _holds(self, node: Node | None) -> bool | None:
         """Tell whether a test holds, or None where the script does not say."""
         if node is None:
@@ -318,9 +381,23 @@ class _Run:
         if node.type == "unary_expression" and operator in ("-z", "-n"):
             text = self._text(inner[-1])
             return None if find_hole(text) else (text == "") == (operator == "-z")
-        if node.type == "binary_expression" and len(inner) >= 2:
+        if node.type in ("binary_expression", "list") and len(inner) >= 2:
             is_joined = operator in ("&&", "||")
             return self._both(node, any_of=operator == "||") if is_joined else self._compare(node, operator)
+        return self.outcome(node)
+
+    def outcome(self, node: Node) -> bool | None:
+        """Tell whether an assignment, `((...))` or a command succeeds, or None where the script does not say."""
+        inner = node.named_children
+        if node.type in ("variable_assignment", "declaration_command"):
+            return None if "$(" in _raw(node) or "`" in _raw(node) else True
+        if _is_arithmetic(node):
+            changes = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", _raw(node))
+            number = None if changes or len(inner) != 1 else self._number(inner[0])
+            return None if number is None else number != 0
+        if node.type == "command":
+            words = self._words(inner[0])
+            return words[0] in _SUCCESSFUL or (False if words[0] == "false" else None)
         return None
 
     def _both(self, node: Node, *, any_of: bool) -> bool | None:
@@ -438,13 +515,25 @@ class _Run:
         return Unresolved(f"is {_raw(node)[:60]}, which the script does not say") if value is None else str(value)
 
     def _number(self, node: Node) -> int | None:
-        """Compute an integer expression; None where a variable in it is not known."""
-        inner = node.named_children
+        """Compute an integer expression and set what it assigns; None where a variable in it is not known."""
+        inner, operator = node.named_children, _operator(node)
+        if _is_arithmetic(node):
+            return [self._number(child) for child in inner][-1]
+        changes = re.fullmatch(r"(?P<operator>[-+*/%]?)=|\+\+|--", operator)
+        if changes is not None and inner and inner[0].type in ("variable_name", "word"):
+            right = self._number(inner[-1]) if len(inner) > 1 else 1
+            left = right if operator == "=" else self._number(inner[0])
+            value = (
+                None if left is None or right is None else _calculate(changes["operator"] or operator[0], left, right)
+            )
+            unknown = Unresolved(f"is set by (({_raw(node)[:60]})), which the script does not say")
+            self.variables[_raw(inner[0])] = unknown if value is None else str(value)
+            return left if node.type == "postfix_expression" else value
         if node.type in ("arithmetic_expansion", "parenthesized_expression"):
             return self._number(inner[0]) if len(inner) == 1 else None
         if node.type == "binary_expression":
             left, right = self._number(inner[0]), self._number(inner[-1])
-            return None if left is None or right is None else _calculate(_operator(node), left, right)
+            return None if left is None or right is None else _calculate(operator, left, right)
         if node.type == "variable_name":
             text = _as_text(self.variables.get(_raw(node), Unresolved("is not set")))
         elif node.type in ("simple_expansion", "expansion", "string", "number", "word"):
@@ -466,6 +555,11 @@ def _with_holes(document: Any) -> Any:
     return find_hole(document) or document
 
 
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a statement is `((...))`, which the parser calls by the same name as `{ ...; }`."""
+    return node.type == "compound_statement" and bool(node.named_children) and node.children[0].type == "(("
+
+
 def _operator(node: Node) -> str:
     """Return the operator of an expression: what stands beside its operands."""
     return next((_raw(each) for each in node.children if not each.is_named or "operator" in each.type), "")
@@ -474,7 +568,9 @@ def _operator(node: Node) -> str:
 def _calculate(operator: str, left: int, right: int) -> int | None:
     if operator in ("/", "%") and right == 0:
         return None
-    results = {"+": left + right, "-": left - right, "*": left * right}
+    results = {"=": right, "+": left + right, "-": left - right, "*": left * right}
+    results |= {"==": int(left == right), "!=": int(left != right), "<": int(left < right), ">": int(left > right)}
+    results |= {"<=": int(left <= right), ">=": int(left >= right)}
     if operator in ("/", "%"):
         results |= {"/": left // right, "%": left % right}
     return results.get(operator)

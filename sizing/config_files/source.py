@@ -131,6 +131,10 @@ def open_blocks(source: ConfigSource, names: Collection[str]) -> ConfigSource:
     return replace(source, settings=settings)
 
 
+_BEGIN_OF_TOML = re.compile(r"\s*(\[\[?[\w.\"' -]+\]\]?\s*(#.*)?$|[\w.\"'-]+\s*=)")
+"""First line of TOML: the name of a table in brackets, or a name and an equals sign."""
+
+
 def parse_settings(text: str) -> Mapping[str, Any]:
     """Parse a TOML, JSON or YAML text of settings.
 
@@ -150,6 +154,9 @@ def parse_settings(text: str) -> Mapping[str, Any]:
         if isinstance(document, Mapping):
             return document
         reasons.append("it has no settings")
+    first_line = next((line for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"), "")
+    if _BEGIN_OF_TOML.match(first_line):
+        raise ValueError(reasons[1])
     raise ValueError(reasons[0 if _looks_like_json(text) else -1])
 
 

@@ -400,6 +400,7 @@ AXOLOTL = Importer(
         "train_on_inputs",
     ),
     min_marks=4,
+    sure_marks=("pretraining_dataset", "sample_packing", "micro_batch_size+sequence_len"),
     defaults=_DEFAULTS,
     read=_read,
     ignored=_IGNORED,

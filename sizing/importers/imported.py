@@ -19,7 +19,7 @@ from sizing.config_files.reader import (
 )
 from sizing.config_files.script import SCRIPT_ENDINGS, is_script, script_sources
 from sizing.config_files.source import ConfigSource, ConfigText, document_source, parse_settings
-from sizing.errors import InvalidInput, Problem, explain
+from sizing.errors import InvalidInput, Problem, explain, shown
 from sizing.field_paths import with_fields
 from sizing.importers.importer import Importer
 from sizing.importers.launch_command import LAUNCH_COMMAND
@@ -77,25 +77,13 @@ def import_config_files(request: ImportRequest) -> ImportReport:
     Raises InvalidInput where a file is none that is known, files contradict each other or a setting has a value that no
     scenario can have.
     """
-    recognised = [each for file in request.files for each in _recognise(file)]
-    draft = ScenarioDraft()
-    if request.num_gpus is not None:
-        draft.set(NUM_GPUS, request.num_gpus, place=BESIDE_FILES, is_default=False)
-    merged = _merge_commands(recognised)
-    readers = [(each.importer, _reader(each, draft, merged)) for each in merged]
-    for _, reader in readers:
-        reader.put_gpus()
-    for importer, reader in sorted(readers, key=lambda each: each[0].rank):
-        try:
-            importer.read(reader)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            # Only a value of another kind than the framework itself takes, a list for a number, comes to this.
-            rule = f"has a setting whose value is of a kind that {importer.title} does not take"
-            remedy = "correct it: a number where a number is meant, a text where a text is"
-            raise InvalidInput.of(reader.source.file, rule, value=None, remedy=remedy) from None
-        reader.finish(importer.ignored)
-    if (error := contradictions(draft)) is not None:
-        raise error
+    trainings = _list_trainings([each for file in request.files for each in _recognise(file)])
+    read = [(each, _read_all(each, request)) for each in trainings]
+    recognised, draft = min(read, key=lambda each: each[1].value(NUM_GPUS) is None)
+    for other, draft_of_other in read:
+        if (error := contradictions(draft_of_other)) is not None:
+            raise error
+        _compare(recognised, draft, other, draft_of_other)
     _leave_out_steps_of_unknown_size(draft)
     document = with_fields({}, {path: given.value for path, given in draft.fields.items()})
     _check(document, draft)
@@ -112,6 +100,60 @@ def import_config_files(request: ImportRequest) -> ImportReport:
         no_matter=draft.no_matter,
         needed=list(draft.needed.values()),
     )
+
+
+def _list_trainings(recognised: Sequence[_Recognised]) -> list[list[_Recognised]]:
+    """List the trainings that files describe: several where one importer reads several commands of a script."""
+    groups: dict[tuple[str, str], list[_Recognised]] = {}
+    for n, each in enumerate(recognised):
+        is_command = each.source.document is None and each.importer.frameworks
+        groups.setdefault((each.source.file, each.importer.name if is_command else str(n)), []).append(each)
+    num_trainings = max(map(len, groups.values()))
+    return [[group[min(n, len(group) - 1)] for group in groups.values()] for n in range(num_trainings)]
+
+
+def _read_all(recognised: Sequence[_Recognised], request: ImportRequest) -> ScenarioDraft:
+    """Read the sources of one training as a draft of its scenario."""
+    draft = ScenarioDraft()
+    if request.num_gpus is not None:
+        draft.set(NUM_GPUS, request.num_gpus, place=BESIDE_FILES, is_default=False)
+    merged = _merge_commands(recognised)
+    readers = [(each.importer, _reader(each, draft, merged)) for each in merged]
+    for _, reader in readers:
+        reader.put_gpus()
+    for importer, reader in sorted(readers, key=lambda each: each[0].rank):
+        try:
+            importer.read(reader)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # Only a value of another kind than the framework itself takes, a list for a number, comes to this.
+            rule = f"has a setting whose value is of a kind that {importer.title} does not take"
+            remedy = "correct it: a number where a number is meant, a text where a text is"
+            raise InvalidInput.of(reader.source.file, rule, value=None, remedy=remedy) from None
+        reader.finish(importer.ignored)
+    return draft
+
+
+_OPEN_WITHOUT_LAUNCHER = {NUM_GPUS, "parallelism.data", "training.global_batch_size"}
+"""Fields that a command may leave open which starts the same training without a launcher."""
+
+
+def _compare(
+    first: list[_Recognised], draft: ScenarioDraft, other: list[_Recognised], draft_of_other: ScenarioDraft
+) -> None:
+    """Refuse two trainings of a script that differ, and note in the first draft what is not understood of the other."""
+    for path in {**draft.fields, **draft_of_other.fields}:
+        values = [each.value(path) for each in (draft, draft_of_other)]
+        if values[0] == values[1] or (None in values and path in _OPEN_WITHOUT_LAUNCHER):
+            continue
+        commands = next((one.source, two.source) for one, two in zip(first, other, strict=True) if one is not two)
+        places = [[*command.settings.values()][-1].place.rpartition(": ")[0] for command in commands]
+        said = [
+            f"{'not given' if value is None else shown(value)} in {place}"
+            for value, place in zip(values, places, strict=True)
+        ]
+        rule = f"starts several trainings that differ: {path} is {' and '.join(said)}"
+        raise InvalidInput.of(commands[0].file, rule, value=None, remedy="give a script of the one that is meant")
+    draft.not_understood += [row for row in draft_of_other.not_understood if row not in draft.not_understood]
 
 
 def _reader(each: _Recognised, draft: ScenarioDraft, all_read: Sequence[_Recognised]) -> SettingReader:

@@ -17,17 +17,21 @@ _OTHER_PROGRAMS = re.compile(
 )
 """Programs with a training's settings that train nothing: conversion, evaluation, inference."""
 
+_SURE = 1000
+"""Marks that a sure mark counts as: more than any importer has, so that it settles which one reads a file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Importer:
     """Reader of one kind of config file.
 
-    `frameworks`: those that its files train with. `version`: that in which names and defaults were read, from `source`.
-    `marks`: settings (patterns) that its files have and others do not; the importer with most of them reads a file, if
-    these are at least `min_marks`; one of `sure_marks` is enough. `defaults`: what the framework ships for what
-    matters, by name. `ignored`: settings (patterns) that change no figure here: logging, data, learning rates. `read`:
-    sets fields from settings. `rank`: importers are asked in this order, the ones that others rely on first. `rename`:
-    turns the names of a source into those that the importer reads, where its files have several forms.
+    `frameworks`: those that its files train with. `version`: that in which names and defaults were read, from
+    `source`. `marks`: settings (patterns) that its files have and others do not; the importer with most of them reads
+    a file, if these are at least `min_marks`; one of `sure_marks`, or settings joined by + together, settles it.
+    `defaults`: what the framework ships for what matters, by name. `ignored`: settings (patterns) that change no
+    figure here: logging, data, learning rates. `read`: sets fields from settings. `rank`: importers are asked in this
+    order, the ones that others rely on first. `rename`: turns the names of a source into those that the importer
+    reads, where its files have several forms.
     """
 
     name: str
@@ -49,5 +53,5 @@ class Importer:
         if source.document is None and any(map(_OTHER_PROGRAMS.search, map(str.lower, source.words[:2]))):
             return 0
         renamed = self.rename(source)
-        is_sure = any(renamed.matching(mark) for mark in self.sure_marks)
-        return sum(bool(renamed.matching(mark)) for mark in self.marks) + self.min_marks * is_sure
+        is_sure = any(all(map(renamed.matching, mark.split("+"))) for mark in self.sure_marks)
+        return sum(bool(renamed.matching(mark)) for mark in self.marks) + _SURE * is_sure

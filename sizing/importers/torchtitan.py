@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from sizing.config_files.reader import SettingReader, choice, optimizer_of
+from sizing.config_files.source import ConfigSource
 from sizing.frameworks import FRAMEWORKS
 from sizing.importers.importer import Importer
 from sizing.layout.chunks import SpreadLayers
 from sizing.layout.parallelism import layers_text
 from sizing.model.model import Model, resolve
+from sizing.scenario import INTERVAL
 
 _DEFAULTS = {
     "model.name": "llama3",
@@ -87,6 +90,42 @@ _MODEL_PARALLEL = {
 }
 
 
+_FORMER_NAMES = {
+    "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
+    "training.data_parallel_shard_degree": "parallelism.data_parallel_shard_degree",
+    "training.data_parallel_replicate_degree": "parallelism.data_parallel_replicate_degree",
+    "training.tensor_parallel_degree": "parallelism.tensor_parallel_degree",
+    "experimental.context_parallel_degree": "parallelism.context_parallel_degree",
+    "experimental.pipeline_parallel_degree": "parallelism.pipeline_parallel_degree",
+    "experimental.pipeline_parallel_schedule": "parallelism.pipeline_parallel_schedule",
+}
+"""Settings of a parallel layout before there was a block `parallelism`, and their names in it.
+
+Source: torchtitan, torchtitan/config_manager.py at e846b69 (2024-12-12), before 785c34c (2025-03-18);
+`data_parallel_degree` until db6b39a (2024-09-10).
+"""
+
+
+def rename_former_settings(source: ConfigSource) -> ConfigSource:
+    """Return a source with today's names of the settings that had others before there was a block `parallelism`.
+
+    >>> from sizing.config_files.source import document_source
+    >>> old = document_source("train.toml", {"training": {"tensor_parallel_degree": 8}})
+    >>> list(rename_former_settings(old).settings)
+    ['parallelism.tensor_parallel_degree']
+    """
+    names = {name: _FORMER_NAMES.get(name, name) for name in source.settings}
+    return replace(
+        source, settings={names[name]: replace(each, name=names[name]) for name, each in source.settings.items()}
+    )
+
+
+def _has_former_layout(reader: SettingReader) -> bool:
+    """Whether the file has a setting by its former name, which its place still says."""
+    settings = reader.source.settings
+    return any(new in settings and settings[new].place.endswith(old) for old, new in _FORMER_NAMES.items())
+
+
 def _read(reader: SettingReader) -> None:
     reader.put_framework("torchtitan")
     _read_model(reader)
@@ -127,7 +166,10 @@ def _read_parallelism(reader: SettingReader) -> None:
         schedule = reader.take(
             "training.schedule", "parallelism.pipeline_parallel_schedule", choice(_SCHEDULES, "schedule")
         )
-        _read_layers_of_stages(reader, is_looped=schedule in _LOOPED)
+        if _has_former_layout(reader):
+            reader.need("parallelism.layers_per_stage", "this version of torchtitan split a model at named layers")
+        else:
+            _read_layers_of_stages(reader, is_looped=schedule in _LOOPED)
     reader.ignore("parallelism.pipeline_parallel_schedule", *_LESS_LAYERS, _LAYERS_PER_STAGE)
 
 
@@ -175,7 +217,10 @@ def _read_training(reader: SettingReader) -> None:
     batch = reader.number(local)
     pipelined = (reader.draft.value("parallelism.pipeline") or 1) > 1
     micro = "parallelism.pipeline_parallel_microbatch_size" if pipelined else local
-    reader.put("training.micro_batch_size", reader.number(micro), micro)
+    if pipelined and _has_former_layout(reader):
+        reader.need("training.micro_batch_size", "this version of torchtitan divided the batch by the microbatches")
+    else:
+        reader.put("training.micro_batch_size", reader.number(micro), micro)
     of_all, data = reader.number("training.global_batch_size"), reader.draft.value("parallelism.data")
     if of_all is not None and of_all > 0:
         reader.put("training.global_batch_size", of_all, "training.global_batch_size")
@@ -211,10 +256,18 @@ def _read_checkpoint(reader: SettingReader) -> None:
     if reader.has(switch) and not reader.is_on(switch):
         reader.not_understood(switch, "turns checkpoints off: those that it would write are sized")
     reader.is_on(switch)
-    reader.take("checkpoint.interval_steps", "checkpoint.interval")
+    unit = reader.get("checkpoint.interval_type", default="steps")
+    if unit == "seconds":
+        reader.put(INTERVAL, reader.number("checkpoint.interval"), "checkpoint.interval", "checkpoint.interval_type")
+    elif unit == "steps":
+        reader.take("checkpoint.interval_steps", "checkpoint.interval")
+    else:
+        reader.need(INTERVAL, "checkpoint.interval_type is neither steps nor seconds")
     reader.take("checkpoint.mode", "checkpoint.async_mode", choice(_MODES, "mode"))
     keep = reader.number("checkpoint.keep_latest_k")
-    if keep == 0:
+    if not reader.has("checkpoint.keep_latest_k") and _has_former_layout(reader):
+        reader.need("retention.keep_last", "torchtitan kept all checkpoints until 2025-03-04, and 10 since")
+    elif keep == 0:
         reader.not_understood("checkpoint.keep_latest_k", "keeps all checkpoints: give how many the run makes")
         reader.need("retention.keep_last", "all checkpoints of the run are kept")
     else:
@@ -242,6 +295,7 @@ TORCHTITAN = Importer(
     sure_marks=("job.config_file",),
     defaults=_DEFAULTS,
     read=_read,
+    rename=rename_former_settings,
     ignored=(
         "job.*",
         "profiling.*",
@@ -251,7 +305,11 @@ TORCHTITAN = Importer(
         "validation.*",
         "memory_estimation.*",
         "debug.*",
-        "experimental.*",
+        "experimental.context_parallel_rotate_method",
+        "experimental.custom_args_module",
+        "experimental.custom_import",
+        "experimental.enable_async_tensor_parallel",
+        "experimental.enable_compiled_autograd",
         "model.tokenizer_path",
         "model.hf_assets_path",
         "model.print_after_conversion",
@@ -260,6 +318,7 @@ TORCHTITAN = Importer(
         "optimizer.beta[12]",
         "optimizer.weight_decay",
         "optimizer.implementation",
+        "optimizer.fused",
         "training.dataset*",
         "training.max_norm",
         "training.steps",

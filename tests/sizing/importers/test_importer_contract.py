@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sizing.config_files.source import Setting, document_source
+from sizing.config_files.source import Setting, document_source, parse_settings
 from sizing.errors import InvalidInput
 from sizing.importers.importer import Importer
 from sizing.importers.registry import IMPORTERS
@@ -100,3 +100,18 @@ def test_titles_read_as_a_list_that_has_each_once() -> None:
     titles = [importer.title for importer in IMPORTERS.values()]
     assert len({title.casefold() for title in titles}) == len(titles)
     assert [title for title in titles if "," in title] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("# Run 7\n\n[job]\nx = 1\nx = 2\n", r"Cannot overwrite a value \(at line 5"),
+        ("x = 1\nx = 2\n", r"Cannot overwrite a value \(at line 2"),
+        ('{"x": 1,\n x: 2}', r"line 2 column 2.*names and texts in double quotes"),
+        ("[1, 2", "line 1 column 6"),
+        ("a: b: c", "mapping values are not allowed here in line 1"),
+    ],
+)
+def test_a_broken_file_is_refused_with_the_reason_of_its_own_format(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_settings(text)

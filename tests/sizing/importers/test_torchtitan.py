@@ -80,6 +80,11 @@ CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
         'interval = 500\nasync_mode = "async_with_pinned_mem"',
         {"checkpoint.mode": "async"},
     ),
+    "an interval in seconds": (
+        "interval = 500",
+        'interval_type = "seconds"\ninterval = 500',
+        {"checkpoint.interval_seconds": 500, "checkpoint.interval_steps": None},
+    ),
     "retention": ("interval = 500", "interval = 50\nkeep_latest_k = 3", {"retention.keep_last": 3}),
 }
 
@@ -108,3 +113,44 @@ def test_a_command_sets_over_the_file_and_says_how_many_gpus_it_starts() -> None
     report = import_texts(LLAMA_70B, command, name="train.toml")
     fields = {"cluster.num_gpus": 32, "checkpoint.interval_steps": 100, "parallelism.data": 4}
     assert fields_of(report, fields) == fields
+
+
+FORMER = """
+[job]
+dump_folder = "./outputs"
+[model]
+name = "llama3"
+flavor = "405B"
+[training]
+batch_size = 2
+seq_len = 8192
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 8
+[experimental]
+context_parallel_degree = 2
+pipeline_parallel_degree = 4
+enable_async_tensor_parallel = true
+pipeline_parallel_split_points = ["layers.32"]
+[checkpoint]
+enable_checkpoint = true
+interval_type = "seconds"
+interval = 500
+"""
+"""As pytorch/torchtitan had it at e846b69: names of torchtitan/config_manager.py."""
+
+
+def test_settings_by_their_former_names_are_read_and_former_defaults_asked_for() -> None:
+    report = import_texts(FORMER, name="train.toml", num_gpus=512)
+    expected = {
+        "parallelism.tensor": 8,
+        "parallelism.context": 2,
+        "parallelism.pipeline": 4,
+        "parallelism.data": 8,
+        "checkpoint.interval_seconds": 500,
+        "retention.keep_last": None,
+        "training.micro_batch_size": None,
+    }
+    assert fields_of(report, expected) == expected
+    assert [each.setting for each in report.not_understood] == ["experimental.pipeline_parallel_split_points"]
+    asked = {"retention.keep_last", "parallelism.layers_per_stage", "training.micro_batch_size"}
+    assert asked <= {each.field for each in report.needed}

@@ -518,6 +518,27 @@ def test_a_base_in_4_or_8_bits_becomes_its_dtype(
     assert is_told is (settings.get("quantization_bit") == 3)
 
 
+def test_an_axolotl_file_that_has_many_settings_of_a_trainer_is_axolotls() -> None:
+    """As axolotl-ai-cloud/axolotl has it: examples/llama-3/diffusion/pretrain-1b.yaml, in fewer settings."""
+    of_axolotl = {"base_model": "meta-llama/Llama-3.2-1B", "sequence_len": 512, "micro_batch_size": 4}
+    of_trainer = {
+        "output_dir": "out",
+        "gradient_accumulation_steps": 8,
+        "max_steps": 10000,
+        "warmup_ratio": 0.1,
+        "learning_rate": 3e-4,
+        "bf16": "auto",
+        "logging_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 1000,
+        "optimizer": "adamw_8bit",
+    }
+    report = import_texts(yaml.safe_dump({**of_axolotl, **of_trainer}), name="train.yaml", num_gpus=16)
+    assert [each.read_as for each in report.files] == ["axolotl"]
+    fields = {"training.precision": "bf16", "training.optimizer": "adam-8bit", "retention.keep_last": 4}
+    assert fields_of(report, fields) == fields
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 def test_axolotl_says_whether_experts_are_quantised(is_on: bool) -> None:
     settings = {**_AXOLOTL, "base_model": "Qwen/Qwen3-30B-A3B", "load_in_4bit": True, "bf16": "auto"}
