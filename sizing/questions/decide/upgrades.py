@@ -90,9 +90,9 @@ def trace_bandwidth_cost(
     storage = resolve_storage(offer.storage)
     offered = storage.profile.write.file_system_bytes_per_second if storage else None
     taken = 0.0 if offered is None else float(offered) - rate
-    of_rate = {line.name: line for line in lines if line.unit == PRICE_UNITS[BANDWIDTH].words}
-    price = sum(line.amount * line.times for line in of_rate.values())
-    others = [line.cost for line in lines if line.name not in {LOST, *of_rate}]
+    unit = PRICE_UNITS[BANDWIDTH].words  # lines are told apart by it, as several may have one name
+    price = sum(line.amount * line.times for line in lines if line.unit == unit)
+    others = [line.cost for line in lines if line.kind != LOST and line.unit != unit]
     rest = None if None in others else sum(cost for cost in others if cost is not None)
 
     def price_lost_time(factors: Floats) -> Floats:

@@ -12,7 +12,7 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.questions.decide.offers import PRICE_UNITS
-from sizing.questions.decide.report import DecisionReport, OfferDecision
+from sizing.questions.decide.report import BandwidthCost, DecisionReport, OfferDecision
 from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.settings import FREE_BY_DEFAULT
 from sizing.questions.decide.words import decision_summary
@@ -460,6 +460,23 @@ def test_the_cheapest_bandwidth_costs_less_than_any_beside_it() -> None:
     assert found.further_bandwidth_saves == pytest.approx(
         (found.total or 0) - 5000 * 2 - (total(3e9) - 5000 * 3), rel=1e-6
     )
+
+
+def test_the_cheapest_bandwidth_has_all_prices_whatever_they_are_called() -> None:
+    """Prices without a name are called by what they are per, and others may have one name."""
+    prices = [
+        {"amount": 5000, "per": "gigabyte-per-second", "every": "once"},
+        {"amount": 1000, "per": "gigabyte-per-second", "every": "year"},
+        {"amount": 100_000, "per": "offer", "every": "once"},
+    ]
+
+    def cheapest(*names: str | None) -> BandwidthCost | None:
+        named = [{**price, "name": name} for price, name in zip(prices, names, strict=True)]
+        return DECIDE.answer(question(offer("slow", SLOW, *named))).offers[0].cheapest_bandwidth
+
+    apart = cheapest("rate", "support", "chassis")
+    assert apart is not None
+    assert cheapest(None, None, None) == cheapest("bought", "support", "bought") == apart
 
 
 def test_where_the_ranking_turns_both_offers_cost_the_same() -> None:
