@@ -1,7 +1,7 @@
 """Numbers of a document typed as answers print them: `2,048`, `$2.80`, `3,072 USD`.
 
-A comma counts only where it stands before three digits, as it then separates thousands in every number that is printed;
-so do a space and an apostrophe.
+A comma counts only where three digits stand behind it and no 0 begins the number, as it then separates thousands in
+every number that is printed; so do a space and an apostrophe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 """Signs of currencies whose sign stands before the amount in English, as in ISO 4217 and CLDR."""
 
 _PRINTED = re.compile(
-    r"\s*(?P<sign>[$€£¥])?\s*(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
+    r"\s*(?P<sign>[$€£¥])?\s*(?P<number>[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
 )
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}([ \u00a0\u2009\u202f'\u2019])\d{3}(?:\1\d{3})*(?!\d)")
 """Groups of three digits with one mark between them: a space of any width, or an apostrophe."""

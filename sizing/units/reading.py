@@ -42,10 +42,10 @@ _OF_A_COUNT = {
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-zµ]*)\s*")
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
 _RATE_IN_SMALL_LETTERS = re.compile(
-    r"\s*(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*"
+    r"\s*(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9][0-9_]*)\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*"
 )
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 """What a number with commas must be: left out, a comma of decimals would make it ten times or more too large."""
 _LEAST_IN_BYTES = 10**6
 """A rate without a unit from here on is taken for bytes per second, as CSV and JSON have it: 1 EB/s is beyond any."""
@@ -209,7 +209,7 @@ def _bytes_per_unit(unit: str) -> Decimal | None:
 
 def _decimal(text: str) -> Decimal:
     if "," in text and not _THOUSANDS.fullmatch(text):
-        raise broken_rule("has a comma that does not stand before three digits", with_point(text))
+        raise broken_rule("has a comma that does not separate thousands", with_point(text))
     try:
         return Decimal(text.replace(",", "").replace("_", ""))
     except InvalidOperation:

@@ -51,6 +51,12 @@ def test_points_between_thousands_of_a_price_are_refused_with_what_to_write() ->
         decision(price="€1.500.000,50")
 
 
+@pytest.mark.parametrize(("text", "plain"), [("0,250", "0.250"), ("€0,125", "0.125"), ("00,500", "00.500")])
+def test_a_price_below_one_with_a_decimal_comma_is_refused_with_what_to_write(text: str, plain: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"must be a number, got '{text}': write a point .*{plain}"):
+        decision(price=text)
+
+
 def test_a_space_that_breaks_no_line_is_shown_as_one() -> None:
     with pytest.raises(InvalidInput, match="got '1 500 each'"):
         decision(price="1\u202f500\u00a0each")
