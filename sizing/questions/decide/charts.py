@@ -5,7 +5,7 @@ from __future__ import annotations
 from sizing.present.capacity import capacity_chart
 from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, money_axis, series
 from sizing.questions.decide.report import DecisionReport
-from sizing.units import BYTES_PER_GIGABYTE, rate_text
+from sizing.units import BYTES_PER_GIGABYTE, min_rate_text, rate_text
 
 
 def decision_chart(report: DecisionReport) -> Chart:
@@ -114,7 +114,7 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
     cheapest: list[dict[str, object]] = []
     for offer in report.offers:
         if (point := offer.cheapest_bandwidth) is not None:
-            label = f"costs least at {rate_text(point.write_bytes_per_second)}"
+            label = f"costs least at {min_rate_text(point.write_bytes_per_second)}"
             at = point.write_bytes_per_second / BYTES_PER_GIGABYTE
             cheapest.append({"offer": offer.name, "rate": at, "cost": point.cost, "label": label})
     x, y = {"x": {"field": "rate", **rate}}, {"y": {"field": "cost", **money}}

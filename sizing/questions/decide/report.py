@@ -295,10 +295,12 @@ class OfferDecision(StrictModel):
         description="Whether another offer costs no more and loses no more GPU time, and less of one of them."
     )
     bandwidth_costs: list[BandwidthCost] = Field(
-        description="Total over other bandwidths at the offer's price per GB/s. Empty without that price."
+        description="Total over other bandwidths that miss no target, at the offer's price per GB/s. Empty without "
+        "that price."
     )
     cheapest_bandwidth: BandwidthCost | None = Field(
-        description="Bandwidth at which this offer would cost least. Null without a price per GB/s or of GPU time."
+        description="Bandwidth at which this offer would miss no target and cost least. Null without a price per GB/s "
+        "or of GPU time, and where no bandwidth meets all targets."
     )
     worths: list[Worth] = Field(
         description="What a faster restore, a tier in the nodes and a spare node would save. "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
@@ -79,7 +80,7 @@ class BandwidthCurve:
 def trace_bandwidth_cost(
     request: DecisionRequest, offer: Offer, answers: Sequence[WorkloadAnswer], lines: Sequence[LedgerLine]
 ) -> BandwidthCurve:
-    """Compute what other bandwidths would cost, at the best interval of each where it may be chosen.
+    """Compute what other bandwidths that miss no target would cost, at the best interval of each where it is free.
 
     `lines` are the offer's ledger as it is; read and write rate change alike, and what others take stays.
     """
@@ -95,18 +96,19 @@ def trace_bandwidth_cost(
     others = [line.cost for line in lines if line.kind != LOST and line.unit != unit]
     rest = None if None in others else sum(cost for cost in others if cost is not None)
 
-    def price_lost_time(factors: Floats) -> Floats:
-        hours = [_compute_lost_gpu_hours(request, offer, answer, factors) for answer in answers]
-        total: Floats = np.sum(hours, axis=0) * hour
-        return total
+    def price_lost_time(factors: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        losses = [_compute_loss(request, offer, answer, factors) for answer in answers]
+        money: Floats = np.sum([loss.gpu_hours for loss in losses], axis=0) * hour
+        return money, np.any([loss.is_target_missed for loss in losses], axis=0)
 
-    now, with_more = price_lost_time(np.array([1.0, 1.0 + BYTES_PER_GIGABYTE / rate]))
+    (now, with_more), _ = price_lost_time(np.array([1.0, 1.0 + BYTES_PER_GIGABYTE / rate]))
     saves = float(now - with_more) if np.isfinite(now) and np.isfinite(with_more) else None
     if not price or rest is None:
         return BandwidthCurve([], None, saves)
 
     def compute_cost(factors: Floats) -> Floats:
-        return rest + price * (factors * rate + taken) / BYTES_PER_GIGABYTE + price_lost_time(factors)
+        lost, is_missed = price_lost_time(factors)
+        return np.where(is_missed, np.inf, rest + price * (factors * rate + taken) / BYTES_PER_GIGABYTE + lost)
 
     tried = np.geomspace(1 / _WIDEST_CURVE, _WIDEST_CURVE, _NUM_POINTS)
     costs = compute_cost(tried)
@@ -134,15 +136,25 @@ def _find_write_rate(answers: Sequence[WorkloadAnswer]) -> float | None:
     return min(rate for rate in rates if rate is not None) if None not in rates and rates and has_failures else None
 
 
-def _compute_lost_gpu_hours(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, factors: Floats) -> Floats:
-    """Compute the GPU-hours that a workload loses with its read and write rate times each factor."""
+class _Loss(NamedTuple):
+    """GPU-hours that a workload loses at several rates, and whether it misses a target that is known at each."""
+
+    gpu_hours: Floats
+    is_target_missed: npt.NDArray[np.bool_]
+
+
+def _compute_loss(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer, factors: Floats) -> _Loss:
+    """Compute what a workload loses with its read and write rate times each factor."""
     run = answer.run
     given = {path: run.given(path) for path in (WRITE_RATE, READ_RATE)}
     rates: dict[str, Numbers] = {path: rate * factors for path, rate in given.items() if rate is not None}
     figures = run.at(at_best_interval(run, rates, all_targets(run)) if request.chooses_interval else rates)
     bill = bill_workload(request, answer.workload, offer, run.workload, figures)
     hours = np.nan if bill.lost_gpu_hours is None else bill.lost_gpu_hours
-    return np.broadcast_to(np.asarray(hours, dtype=np.float64), factors.shape)
+    is_missed = np.zeros(factors.shape, dtype=bool)
+    for check in figures.targets:
+        is_missed |= np.equal(np.asarray(check.met, dtype=np.float64), 0.0)  # one that is not known is no number
+    return _Loss(np.broadcast_to(np.asarray(hours, dtype=np.float64), factors.shape), is_missed)
 
 
 _Document = dict[str, Any]

@@ -28,6 +28,7 @@ from sizing.units import (
     decimal_bytes_text,
     exact_number_text,
     figure_text,
+    min_rate_text,
     percent_text,
     period_text,
     rate_text,
@@ -463,7 +464,7 @@ def _tabulate_capacities(report: DecisionReport) -> Grid:
 
 
 def _tabulate_bandwidths(report: DecisionReport) -> Grid:
-    """Tabulate the bandwidth at which each offer costs least, where it has a price per GB/s."""
+    """Tabulate the bandwidth at which each offer misses no target and costs least, at its price per GB/s."""
     rows: list[tuple[str, ...]] = []
     for offer in report.offers:
         if offer.cheapest_bandwidth is None:
@@ -473,7 +474,7 @@ def _tabulate_bandwidths(report: DecisionReport) -> Grid:
             (
                 offer.name,
                 rate_text(offered * 1e9),
-                rate_text(offer.cheapest_bandwidth.write_bytes_per_second),
+                min_rate_text(offer.cheapest_bandwidth.write_bytes_per_second),
                 amount_text(offer.cheapest_bandwidth.cost),
                 _known_text(offer.further_bandwidth_saves, amount_text),
             )

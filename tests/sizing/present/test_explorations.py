@@ -124,7 +124,7 @@ def test_cost_over_bandwidth_marks_where_it_is_least_and_one_gigabyte_per_second
     ]
     first = points["data"]["values"][0]
     assert least["data"]["values"] == [
-        {"rate": first["rate"], "cost": first["cost"], "label": "costs least at 125.3 GB/s"}
+        {"rate": first["rate"], "cost": first["cost"], "label": "costs least at 125.4 GB/s"}
     ]
     assert rule["data"]["values"] == [{"rate": 3072, "label": "1 GB/s per GPU: 3.072 TB/s"}]
     assert words["mark"]["align"] == "right", "the words stand within the axes"

@@ -19,7 +19,7 @@ from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.units import SECONDS_PER_YEAR
+from sizing.units import SECONDS_PER_YEAR, parse_bytes_per_second
 
 DAY, YEAR = 86_400.0, SECONDS_PER_YEAR
 RUN: dict[str, Any] = {
@@ -477,6 +477,32 @@ def test_the_cheapest_bandwidth_has_all_prices_whatever_they_are_called() -> Non
     apart = cheapest("rate", "support", "chassis")
     assert apart is not None
     assert cheapest(None, None, None) == cheapest("bought", "support", "bought") == apart
+
+
+def test_the_cheapest_bandwidth_misses_no_target() -> None:
+    dear = {"amount": 200_000, "per": "gigabyte-per-second", "every": "once"}
+    asked = question(offer("flash", FLASH, dear))
+    (free,) = DECIDE.answer(asked).offers
+    asked["workloads"][0]["scenario"]["targets"] = {"min_goodput_fraction": 0.98}
+    (found,) = DECIDE.answer(asked).offers
+    assert free.cheapest_bandwidth is not None
+    assert found.cheapest_bandwidth is not None
+    assert found.verdict == "enough"
+    at = found.cheapest_bandwidth.write_bytes_per_second
+    assert at > free.cheapest_bandwidth.write_bytes_per_second
+    assert at < min(point.write_bytes_per_second for point in found.bandwidth_costs) * 2
+
+    def verdict(rate: float) -> str:
+        scaled = {"profile": {"write_bytes_per_second": rate, "read_bytes_per_second": 2 * rate}}
+        return DECIDE.answer(asked | {"offers": [offer("x", scaled, dear)]}).offers[0].verdict
+
+    shown = {grid.title: grid.rows for grid in decision_summary(DECIDE.answer(asked)).grids}
+    assert verdict(parse_bytes_per_second(shown["Bandwidth at its price per GB/s"][0][2])) == "enough"
+    assert (verdict(at), verdict(at * 0.99)) == ("enough", "not enough")
+    asked["workloads"][0]["scenario"]["targets"] = {"recovery_seconds": "1min"}
+    (beyond,) = DECIDE.answer(asked).offers
+    assert (beyond.cheapest_bandwidth, beyond.bandwidth_costs) == (None, [])
+    assert beyond.further_bandwidth_saves is not None
 
 
 def test_where_the_ranking_turns_both_offers_cost_the_same() -> None:
