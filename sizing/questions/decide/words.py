@@ -208,7 +208,9 @@ def _compare_with_current_settings(report: DecisionReport, total: float) -> Iter
     for other in report.offers[1:]:
         if other.name == report.first_as_asked and other.total_as_asked is not None:
             least = money_text(other.total_as_asked, report.currency)
-            yield f"With your current settings {other.name} would come first, at {least}."
+            enough = "enough" if other.verdict_as_asked == "not enough" else "known to be enough"
+            none_is = "" if other.verdict_as_asked == "enough" else f"no offer is {enough}, and "
+            yield f"With your current settings {none_is}{other.name} would come first, at {least}."
 
 
 def _has_priced_time(offer: OfferDecision) -> bool:

@@ -715,6 +715,23 @@ def test_the_verdict_names_offers_that_are_not_judged_with_their_reasons_in_one_
     assert "; unheard, as training: no settings have an answer: storage.preset " in said
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("enough", "settings slow would come first, at €"),
+        ("not enough", "settings no offer is enough, and slow would come first, at €"),
+        ("not known", "settings no offer is known to be enough, and slow would come first, at €"),
+    ],
+)
+def test_the_first_with_current_settings_has_its_verdict_with_them(verdict: str, said: str) -> None:
+    asked = question(offer("flash", FLASH, {"amount": 1, "per": "offer", "every": "once"}), offer("slow", SLOW))
+    report = DECIDE.answer(asked)
+    (first, *_), second = report.offers, report.offers[1]
+    told = second.model_copy(update={"verdict_as_asked": verdict, "total_as_asked": 1.0})
+    changed = report.model_copy(update={"offers": [first, told], "first_as_asked": "slow"})
+    assert f"With your current {said}1" in decision_summary(changed).verdict
+
+
 def test_a_cheaper_offer_whose_verdict_is_not_known_is_named_with_what_it_would_cost_less() -> None:
     prices = [{"amount": amount, "per": "offer", "every": "once"} for amount in (1e6, 4e5)]
     asked = question(offer("sure", FLASH, prices[0]), offer("unsure", FLASH, prices[1], capacity_bytes=None))
