@@ -93,7 +93,8 @@ class _Total:
 def find_ranking_changes(request: DecisionRequest, offers: Sequence[OfferDecision]) -> Iterator[RankingChange]:
     """Find the price, the price of a GPU-hour and the horizon at which another offer of the same verdict comes first.
 
-    Settings stay as proposed. Source: definition of the total, solved for one of its factors.
+    Settings stay as proposed. Source: definition of the total, solved for one of its factors. No horizon is told where
+    a total is no straight line over it: a purchase is written off, or kept weights and the capacity for them grow.
     """
     compared = [offer for offer in offers if offer.verdict == offers[0].verdict and offer.total is not None]
     if len(compared) < 2 or compared[0] is not offers[0]:
@@ -109,7 +110,9 @@ def find_ranking_changes(request: DecisionRequest, offers: Sequence[OfferDecisio
         ]
         yield from _find_crossings("per_lost_gpu_hour", totals, at=price)
     given = {offer.name: offer for offer in request.offers}
-    if not any(price.life_seconds is not None for offer in compared for price in given[offer.name].prices):
+    is_written_off = any(price.life_seconds is not None for offer in compared for price in given[offer.name].prices)
+    kept = [workload.scenario.retention for workload in request.workloads]
+    if not is_written_off and all(each.keep_weights_every is None or each.run_seconds is not None for each in kept):
         totals = [_write_total_over_horizon(offer, given[offer.name], request.horizon_seconds) for offer in compared]
         yield from _find_crossings("horizon_seconds", totals, at=request.horizon_seconds)
 

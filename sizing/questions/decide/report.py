@@ -407,7 +407,8 @@ class DecisionReport(StrictModel):
         description="Offers with fields that break rules: left out, or judged without their prices."
     )
     ranking_changes: list[RankingChange] = Field(
-        description="What would put another offer first. Empty where no total is known, or with one offer."
+        description="What would put another offer first. Empty where no total is known, or with one offer; without a "
+        "horizon where purchases are written off, or kept weights grow with it."
     )
     growth: list[GrowthOutcome] = Field(
         default_factory=list,

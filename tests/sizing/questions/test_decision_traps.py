@@ -95,6 +95,24 @@ def test_among_three_the_one_that_is_named_comes_first_beyond_the_turn_and_not_b
         assert first_at(asked, **{what: at * before}) == "middle"
 
 
+def test_no_horizon_is_told_where_the_capacity_for_kept_weights_grows_with_it() -> None:
+    """A terabyte that is bought once costs more over a longer horizon too, as there are more of them."""
+    offers = [
+        offer(name, storage, {"amount": amount, "per": "terabyte", "every": "once"})
+        for name, storage, amount in (("slow", SLOW, 600), ("flash", FLASH, 750))
+    ]
+    asked = question(*offers, settings={}, chooses_interval=False)
+    assert turns(DECIDE.answer(asked), "horizon_seconds")
+    retention = asked["workloads"][0]["scenario"]["retention"]
+    retention["keep_weights_every"] = 4
+    assert not turns(DECIDE.answer(asked), "horizon_seconds")
+    retention["run_seconds"] = "30d"  # of which the horizon changes nothing
+    found = turns(DECIDE.answer(asked), "horizon_seconds")
+    [(_, at)] = found.values()
+    first, second = DECIDE.answer(asked | {"horizon_seconds": at}).offers
+    assert first.total == pytest.approx(second.total, rel=1e-9)
+
+
 def test_what_others_take_is_bought_too_when_less_bandwidth_is_enough() -> None:
     per_rate = {"amount": 20, "per": "gigabyte-per-second", "every": "once"}
     asked = question(offer("flash", FLASH, per_rate))
