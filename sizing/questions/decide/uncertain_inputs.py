@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -135,9 +136,12 @@ def _list_ranges(request: DecisionRequest, answers: Sequence[OfferAnswer]) -> It
         ends = read_range(f"odds.ranges.{path}", path, given, request, answers)
         if ends is not None:
             yield Ranged(ends, given.shape, None)
-    for place, answer in enumerate(answers):
+    left_out = {int(each.fields[0].split(".")[1]) for each in request.refused_offers if not each.is_judged}
+    places = (place for place in itertools.count() if place not in left_out)
+    place_of = dict(zip((offer.name for offer in request.offers), places, strict=False))  # as the request has them
+    for answer in answers:
         for path, given in answer.offer.ranges.items():
-            ends = read_range(f"offers.{place}.ranges.{path}", path, given, request, [answer])
+            ends = read_range(f"offers.{place_of[answer.offer.name]}.ranges.{path}", path, given, request, [answer])
             if ends is not None:
                 yield Ranged(ends, given.shape, answer.offer.name)
 

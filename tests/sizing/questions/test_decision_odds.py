@@ -281,6 +281,14 @@ def broken() -> Iterator[tuple[dict[str, Any], str]]:
     yield euros, "offers.0.ranges.prices.0.amount.low must be an amount of 0 or more, got '10 EUR'"
 
 
+@pytest.mark.parametrize(("before", "place"), [([], 1), ([{"name": "typo", "storage": {"system": "none"}}], 2)])
+def test_a_range_is_refused_at_the_place_of_its_offer_in_the_request(before: list[dict[str, Any]], place: int) -> None:
+    """The offer with it comes first in the ranking, and one that is left out keeps its place."""
+    wrong = offer("slow", ranges={"prices.1.amount": {"low": 1, "high": 2}})
+    with pytest.raises(InvalidInput, match=rf"^offers\.{place}\.ranges\.prices\.1\.amount must name an input"):
+        DECIDE.answer(question(*before, offer("flash"), wrong, odds={}))
+
+
 @pytest.mark.parametrize(("document", "said"), list(broken()), ids=[said for _, said in broken()])
 def test_what_breaks_a_rule_is_refused_in_a_sentence(document: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput) as refused:
