@@ -1,4 +1,4 @@
-"""Numbers of a document typed as answers print them: `2,048`, `$2.80`, `3,072 USD`.
+"""Numbers of a document typed as answers print them: `2,048`, `$2.80`, `3,072 USD`, `USD 3,072`.
 
 A comma counts only where three digits stand behind it and no 0 begins the number, as it then separates thousands in
 every number that is printed; so do a space and an apostrophe.
@@ -18,7 +18,7 @@ CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 """Signs of currencies whose sign stands before the amount in English, as in ISO 4217 and CLDR."""
 
 _PRINTED = re.compile(
-    r"\s*(?P<sign>[$€£¥])?\s*(?P<number>[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?P<code>[A-Z]{3})?\s*"
+    r"\s*(?:(?P<sign>[$€£¥])|(?P<front>[A-Z]{3})(?=[\s\d]))?\s*(?P<number>[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?(front)|(?P<code>[A-Z]{3})?)\s*"
 )
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}([ \u00a0\u2009\u202f'\u2019])\d{3}(?:\1\d{3})*(?!\d)")
 """Groups of three digits with one mark between them: a space of any width, or an apostrophe."""
@@ -79,7 +79,7 @@ def _find_printed(document: object, error: ValidationError) -> dict[str, re.Matc
         match = _PRINTED.fullmatch(with_commas(value))
         if match is None or _plain(match) == value:  # which is no count: 2.5
             continue
-        is_money = bool(match["sign"] or match["code"])
+        is_money = bool(match["sign"] or match["front"] or match["code"])
         if not (is_count and is_money) and value_at(document, path) == value:
             found[path] = match
     return found
@@ -94,10 +94,11 @@ def _require_one_currency(document: dict[str, Any], numbers: dict[str, re.Match[
     named = document.get("currency")
     wanted = CURRENCY_SIGNS.get(named, named) if isinstance(named, str) else None
     for path, found in numbers.items():
-        given = found["sign"] or CURRENCY_SIGNS.get(found["code"] or "", found["code"])
+        code = found["front"] or found["code"]
+        given = found["sign"] or CURRENCY_SIGNS.get(code or "", code)
         if given is None:
             continue
-        if wanted is None or (given == "$" and wanted not in CURRENCY_SIGNS.values() and not found["code"]):
+        if wanted is None or (given == "$" and wanted not in CURRENCY_SIGNS.values() and not code):
             wanted = wanted or given  # a dollar of Canada has the same sign
         elif given != wanted:
             rule = f"must be in the currency of the other prices, {named or wanted}"

@@ -65,11 +65,14 @@ def test_a_space_that_breaks_no_line_is_shown_as_one() -> None:
 def test_prices_are_read_with_sign_or_code() -> None:
     assert decision(price="$2.80", other="$5,000").per_lost_gpu_hour == 2.8
     assert decision(price="1,234.50 USD").per_lost_gpu_hour == 1234.5
+    assert decision(price="USD 1,234.50").per_lost_gpu_hour == decision(price="USD1234.5").per_lost_gpu_hour == 1234.5
     assert decision(price="€2.80", currency="EUR").per_lost_gpu_hour == 2.8
     assert decision(price="$2.80", currency="CAD").per_lost_gpu_hour == 2.8
 
 
-@pytest.mark.parametrize(("price", "currency"), [("€2.80", "USD"), ("2.80 CHF", "USD"), ("$2.80", "EUR")])
+@pytest.mark.parametrize(
+    ("price", "currency"), [("€2.80", "USD"), ("2.80 CHF", "USD"), ("CHF 2.80", "USD"), ("$2.80", "EUR")]
+)
 def test_a_price_in_another_currency_is_refused(price: str, currency: str) -> None:
     with pytest.raises(InvalidInput, match=f"{PRICE} must be in the currency of the other prices, {currency}, got"):
         decision(price=price, currency=currency)

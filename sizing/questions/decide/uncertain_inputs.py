@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
 from sizing.guesses.fields import field_at
 from sizing.guesses.guesses import ends_of_assumed
 from sizing.guesses.rows import number_at
+from sizing.printed_numbers import validate_as_printed
 from sizing.questions.decide.offers import Offer
 from sizing.questions.decide.ranges import Distribution, OddsRange, uniform_quantiles
 from sizing.questions.decide.report import DrawnInput
@@ -26,6 +28,7 @@ from sizing.spelling import nearest
 from sizing.storage.calibration.calibration import Calibration
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.transfer import Floats
+from sizing.strict_model import InputModel
 
 
 class Uncertain(Protocol):
@@ -200,7 +203,7 @@ def read_range(
         return None
     ends = {"low": given.low, "high": given.high, "most_likely": given.most_likely}
     if is_money:
-        low, high, peak = (_read_amount(f"{at}.{name}", end) for name, end in ends.items())
+        low, high, peak = (_read_amount(f"{at}.{name}", end, request.currency) for name, end in ends.items())
     else:
         _check_input(at, path, workload_answers, prices)
         low, high, peak = (_read_number(f"{at}.{name}", path, end, workload_answers[0]) for name, end in ends.items())
@@ -270,14 +273,19 @@ def _read_number(at: str, path: str, end: float | str | None, workload_answer: W
     return float(value)
 
 
-def _read_amount(at: str, end: float | str | None) -> float:
+class _Money(InputModel):
+    """An amount, as prices have it: the currency stands beside it as in a decision."""
+
+    currency: str
+    amount: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+
+def _read_amount(at: str, end: float | str | None, currency: str) -> float:
+    """Read an end of a range of money as a price is read, as printed and in the currency of the decision."""
     try:
-        amount = 0.0 if end is None else float(end)
-    except ValueError:
-        amount = -1.0
-    if not 0 <= amount < float("inf"):
-        raise InvalidInput.of(at, "must be an amount of 0 or more", value=end, remedy="give it without its currency")
-    return amount
+        return 0.0 if end is None else validate_as_printed(_Money, {"currency": currency, "amount": end}).amount
+    except InvalidInput as error:
+        raise InvalidInput(replace(problem, field=at) for problem in error.problems) from None
 
 
 def _check_order(at: str, given: OddsRange, low: float, high: float, peak: float) -> None:

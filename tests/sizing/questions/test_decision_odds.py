@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from sizing.errors import InvalidInput
 from sizing.questions.decide.probability import variance_shares
-from sizing.questions.decide.report import DecisionReport, Odds, OfferOdds
+from sizing.questions.decide.report import DecisionReport, DrawnInput, Odds, OfferOdds
 from sizing.questions.decide.words import decision_summary
 from sizing.questions.registry import DECIDE
 from sizing.report import SizingReport, answer
@@ -33,6 +33,7 @@ TARGETS = {"min_goodput_fraction": 0.93, "recovery_seconds": "440s"}
 RATES = {"flash": "20 GB/s", "slow": "2 GB/s"}
 PRICES = {"flash": 110_000, "slow": 20_000}
 MTBF = "reliability.mtbf_seconds"
+HOUR = "per_lost_gpu_hour"
 WRITE = "storage.profile.write_bytes_per_second"
 READ = "storage.profile.read_bytes_per_second"
 UNCERTAIN = {
@@ -277,8 +278,22 @@ def broken() -> Iterator[tuple[dict[str, Any], str]]:
     yield asked(), "odds must have something that is not certain: give ranges here or in an offer, or set odds.guesses."
     price = question(offer("slow", ranges={"prices.1.amount": {"low": 1, "high": 2}}), odds={})
     yield price, "did you mean prices.0.amount"
-    euros = question(offer("slow", ranges={"prices.0.amount": {"low": "10 EUR", "high": 20}}), odds={})
-    yield euros, "offers.0.ranges.prices.0.amount.low must be an amount of 0 or more, got '10 EUR'"
+    dollars = question(offer("slow", ranges={"prices.0.amount": {"low": 10, "high": "USD 20"}}), odds={})
+    yield dollars, "offers.0.ranges.prices.0.amount.high must be in the currency of the other prices, EUR, got 'USD 20'"
+    yield asked(ranges={HOUR: {"low": -1, "high": 2}}), f"odds.ranges.{HOUR}.low must be at least 0.0, got -1.0"
+    yield asked(ranges={HOUR: {"low": "few", "high": 2}}), f"odds.ranges.{HOUR}.low must be a number, got 'few'"
+    yield asked(ranges={HOUR: {"low": "0,5", "high": 2}}), "write a point before decimals: 0.5"
+
+
+def test_money_of_a_range_is_read_as_prices_are() -> None:
+    def inputs(low: object, high: object) -> list[DrawnInput]:
+        ranges = {"prices.0.amount": {"low": low, "high": high}}
+        odds = {"ranges": {HOUR: {"low": low, "high": high}}, "num_draws": 100}
+        return odds_of(DECIDE.answer(question(offer("slow", ranges=ranges), odds=odds))).inputs
+
+    plain = inputs(1000, 3000)
+    assert [(each.low, each.high) for each in plain] == [(1000, 3000)] * 2
+    assert inputs("1,000", "€3,000") == inputs("EUR 1 000", "3,000.00 EUR") == plain
 
 
 @pytest.mark.parametrize(("before", "place"), [([], 1), ([{"name": "typo", "storage": {"system": "none"}}], 2)])
