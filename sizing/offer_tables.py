@@ -61,6 +61,8 @@ _MAX_NUMBER = 1e30
 _MAX_DOTS = 10
 """Blocks within blocks of an offer are fewer."""
 _NUMBER = re.compile(r"[\d.,]*\d")
+_POINT_BEFORE_THREE_DIGITS = re.compile(r"(?:[^\w.,]|[A-Z]{3})?\s*([1-9]\d{0,2})\.(\d{3})[^\d.,]*")
+"""A number of thousands or with three decimals, beside a unit or a currency."""
 _STORAGE = re.compile(r"(?P<block>(tiers\.\d+\.)?storage)\.(?P<kind>preset|profile|calibration)(\..*)?")
 """Paths in an offer of which each block has one kind."""
 _OTHER_END = {"low": "high", "high": "low"}
@@ -311,7 +313,11 @@ def with_unit(field: str, value: Any) -> Any:
 
 
 def read_text_table(content: bytes) -> SourceTable:
-    """Split a text into cells, at tabs where the first line has one, else at commas or semicolons."""
+    """Split a text into cells, at tabs where the first line has one, else at commas or semicolons.
+
+    Spreadsheets write semicolons where a comma stands before decimals. Raises InvalidInput where a point may then
+    separate thousands or not.
+    """
     try:
         text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
     except UnicodeDecodeError:
@@ -319,7 +325,7 @@ def read_text_table(content: bytes) -> SourceTable:
     lines = text.splitlines(keepends=True)
     first = next((line for line in lines if line.strip()), "")
     delimiters = ["\t"] if "\t" in first else [",", ";"]
-    tables: list[list[TableLine]] = []
+    tables: dict[str, list[TableLine]] = {}
     for delimiter in delimiters:
         with contextlib.suppress(csv.Error):  # text with quotes is none of one delimiter, and of the other it is
             rows = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -327,10 +333,24 @@ def read_text_table(content: bytes) -> SourceTable:
             for row in rows:
                 table.append(TableLine(begin, [unguarded(cell.strip()) for cell in row]))
                 begin = rows.line_num + 1
-            tables.append(table)
+            tables[delimiter] = table
     if not tables:
         raise _refused("table", "is no CSV", None, "quote whole cells that hold quotes or separators")
-    return SourceTable(max(tables, key=lambda table: len(next((line.texts for line in table if line.texts), []))))
+    chosen = max(tables, key=lambda each: len(next((line.texts for line in tables[each] if line.texts), [])))
+    problems = [
+        Problem(
+            _place_text(line.number, column, is_sheet=False),
+            "has a point that may separate thousands, as semicolons separate the cells",
+            shown(text),
+            f"write {found[1]}{found[2]}, or {found[1]}.{found[2]}0 where a point stands before decimals",
+        )
+        for line in tables[chosen]
+        for column, text in enumerate(line.texts, start=1)
+        if chosen == ";" and (found := _POINT_BEFORE_THREE_DIGITS.fullmatch(text))
+    ]
+    if problems:
+        raise InvalidInput(problems[:_MAX_PROBLEMS])
+    return SourceTable(tables[chosen])
 
 
 def _place_text(line: int, column: int, *, is_sheet: bool) -> str:

@@ -127,6 +127,27 @@ def test_a_decimal_comma_is_refused_with_how_to_write_it() -> None:
     assert remedies == {"write a point before decimals: 7.5", "write a point before decimals: 20.5"}
 
 
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("450.000", "write 450000, or 450.0000 where"),
+        ("€ 1.500", "write 1500, or 1.5000 where"),
+        ("1.500 EUR", "write 1500, or 1.5000 where"),
+    ],
+)
+def test_a_point_that_may_separate_thousands_is_refused_beside_semicolons(text: str, remedy: str) -> None:
+    table = "offer;disk\nwrite bandwidth;40 GB/s\ncapacity;500.000 GB\nprice per offer, once;{}\n"
+    with pytest.raises(InvalidInput) as refused:
+        read_offers(table.format(text).encode())
+    capacity, price = refused.value.problems
+    assert (capacity.field, price.field) == ("line 3, column 2", "line 4, column 2")
+    assert capacity.remedy.startswith("write 500000, or 500.0000 where")
+    assert price.remedy.startswith(remedy)
+    read = read_offers(table.replace("500.000", "500.0000").format("0.250").encode())
+    assert (read[0]["capacity_bytes"], read[0]["prices"][0]["amount"]) == ("500.0000 GB", "0.250")
+    assert read_offers(f"offer,disk\ncapacity,500.000 GB\nprice,{text}\n".encode())
+
+
 def test_prices_of_offers_may_be_typed_as_they_are_printed() -> None:
     asked = REFERENCE_DECISION | {"offers": read_offers(AS_ROWS.encode())}
     report = DECIDE.answer(asked)
