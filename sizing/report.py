@@ -61,6 +61,7 @@ from sizing.training import GpuMemory
 from sizing.training.compressed_gradients import CompressedGradients, compressed_gradients, compression_warnings
 from sizing.training.execution import execution_assumptions, execution_of
 from sizing.training.gpu_rates import rate_assumptions
+from sizing.training.links import guessed_network, network_warnings
 from sizing.training.memory_search import CannotRun
 from sizing.training.offload import Offloaded, offload_of, offload_warnings
 from sizing.training.overlaps import overlap_assumptions
@@ -408,6 +409,10 @@ def _step_assumptions(results: _Results) -> Iterator[Assumption]:
     execution = execution_of(scenario.training, scenario.parallelism) if layout.memory.step else None
     if execution is not None:
         yield from rate_assumptions(scenario.training, layout.node.spec.gpu or "")
+        network = guessed_network(layout.node.spec, scenario.parallelism.num_gpus)
+        if network is not None:
+            field = "cluster.node_spec.compute_network_bytes_per_second"
+            yield Assumption(field=field, value=network.value, reason=network.reason)
         yield from overlap_assumptions(
             scenario.training,
             scenario.parallelism,
@@ -496,6 +501,8 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from saved_state_warnings(scenario.training)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings
+    if results.layout.memory.step is not None:
+        yield from network_warnings(node, scenario.parallelism.num_gpus)
     yield from offload_warnings(results.offload, mode=checkpoint.mode)
     yield from compression_warnings(results.gradient_compression, total_bytes=checkpoint_layout.size.total_bytes)
     formats = [each.name for each in formats_of(scenario.training.framework)]

@@ -84,7 +84,7 @@ class NodeSpec(InputModel):
     compute_network_bytes_per_second: BytesPerSecond | None = Field(
         None,
         description="Line rate of all ports to other nodes' GPUs together, one way, in bytes per second. "
-        "Default: unknown, so exchanges between nodes take no time.",
+        "Default: unknown; step times guess it from published nodes with the same GPU.",
     )
     local_nvme_bytes: ByteCount | None = Field(
         None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median_low
+from typing import NamedTuple
 
-from sizing.cluster import ResolvedNode
-from sizing.cluster.node import gpu_named
+from sizing.cluster import NodeSpec, ResolvedNode
+from sizing.cluster.node import gpu_named, node_catalog
 from sizing.frameworks import base_dtype
 from sizing.layout import Parallelism
 from sizing.layout.gradient_errors import GradientErrors
@@ -18,17 +20,64 @@ from sizing.state.offload import Offload
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.training.execution import Execution, value_bytes
 from sizing.training.gpu_rates import AchievedRates
+from sizing.units import bit_rate_text, counted_text
 
 COLLECTIVE_SECONDS = 30e-6
 """Latency before a collective's first byte. Source: SimuMax, configs/system/b200_bf16_ceperm.json: 23 + 8 us."""
+
+
+class NetworkGuess(NamedTuple):
+    """Line rate of a node's adapters to other nodes where none is given or published, in bytes per second."""
+
+    value: float
+    low: float
+    high: float
+    reason: str
+
+
+def guessed_network(spec: NodeSpec, num_gpus: int) -> NetworkGuess | None:
+    """Return the rate that a node's adapters are guessed to have: g x median, from g x min to g x max.
+
+    g GPUs a node; bytes per second for each GPU of the catalog's nodes with the same GPU, or of all its nodes where
+    none with this GPU has a published rate. None where the rate is known, or links join all `num_gpus`.
+    Source: sizing/cluster/nodes.toml.
+
+    >>> [rate * 8 / 1e9 for rate in guessed_network(node_catalog()["hgx-h100"].spec, 16)[:3]]
+    [3200.0, 800.0, 3200.0]
+    """
+    if spec.compute_network_bytes_per_second is not None or num_gpus <= spec.num_linked_gpus:
+        return None
+    published = [
+        (each.spec.gpu, each.spec.compute_network_bytes_per_second / each.spec.gpus_per_node)
+        for each in node_catalog().values()
+        if each.spec.compute_network_bytes_per_second is not None
+    ]
+    alike = [rate for gpu, rate in published if gpu == gpu_named(spec.gpu or "").name]
+    rates = alike or [rate for _, rate in published]
+    of_nodes = f"{counted_text(len(alike), 'published node')} with this GPU" if alike else "all published nodes"
+    ends = " to ".join(bit_rate_text(end) for end in sorted({min(rates), max(rates)}))
+    reason = f"a guess, the median of {of_nodes}, which have {ends} for each GPU"
+    g = spec.gpus_per_node
+    return NetworkGuess(g * median_low(rates), g * min(rates), g * max(rates), reason)
+
+
+def network_warnings(node: ResolvedNode, num_gpus: int) -> Iterator[str]:
+    """Warn of a step time whose exchanges pass a network of which the rate is guessed."""
+    guess = guessed_network(node.spec, num_gpus) if node.spec.gpu else None
+    if guess is not None:
+        yield (
+            f"The network between nodes of {node.name} is not published: the step time takes "
+            f"{bit_rate_text(guess.value)} for a node, {guess.reason}. Give the node as cluster.node_spec with "
+            "compute_network_bytes_per_second"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
     """Rates that a GPU achieves over its links, and a node over its adapters, one way.
 
-    Links join the GPUs of a domain: a node, or several nodes of a rack. Between domains nothing takes time where the
-    adapters are not known.
+    Links join the GPUs of a domain: a node, or several nodes of a rack. A rate of adapters that is not known is
+    guessed.
     """
 
     gpus_per_node: int
@@ -90,9 +139,10 @@ class Links:
         return num_bytes / rate
 
     @classmethod
-    def of(cls, node: ResolvedNode, rates: AchievedRates) -> Links:
+    def of(cls, node: ResolvedNode, rates: AchievedRates, *, num_gpus: int) -> Links:
         """Return the rates that exchanges achieve over the links of the node's GPUs and over its adapters."""
-        network = node.spec.compute_network_bytes_per_second
+        guess = guessed_network(node.spec, num_gpus)
+        network = guess.value if guess else node.spec.compute_network_bytes_per_second
         return cls(
             gpus_per_node=node.spec.gpus_per_node,
             gpus_per_domain=node.spec.num_linked_gpus,

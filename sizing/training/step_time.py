@@ -20,7 +20,15 @@ from sizing.training.execution import Execution, loss_of, recompute_modules_of, 
 from sizing.training.gpu_rates import GpuRates, achieved_rates, gpu_rates, guessed_fraction
 from sizing.training.kernels import LOSSES, cached_bytes, kernels_of
 from sizing.training.layer_work import CAUSAL, ModelWork, Work
-from sizing.training.links import HostTraffic, Links, ReplicaExchange, exchange_of_replicas, host_rates, waited_seconds
+from sizing.training.links import (
+    HostTraffic,
+    Links,
+    ReplicaExchange,
+    exchange_of_replicas,
+    guessed_network,
+    host_rates,
+    waited_seconds,
+)
 from sizing.training.overlaps import COMMUNICATION_SHARE, Overlaps
 from sizing.training.schedules.passes import PassKind, Slot
 from sizing.training.step_errors import StepFacts, step_errors
@@ -188,7 +196,7 @@ class Stage:
         gpu = node.spec.gpu or ""
         rates = achieved_rates(training, gpu)
         overlaps = Overlaps.of(training, execution.schedule, sharding.gathers)
-        links = Links.of(node, rates)
+        links = Links.of(node, rates, num_gpus=parallelism.num_gpus)
         return cls(work, training, parallelism, execution, gpu_rates(training, gpu, rates), links, overlaps)
 
     @property
@@ -419,6 +427,7 @@ def step_time(
 
     Passes: all of a step, simulated in the order of the schedule with the time of every stage, as each waits for those
     before it. Offload: time to wait for the host (waited_seconds).
+    The range of its error takes the network between nodes, where that is guessed, at both ends of its range.
     None where the node names no GPU, no global batch says how many microbatches there are, or nobody says the rate of a
     link or of drives that state passes.
     Source: PipelineSchedule.device_times; rates: achieved.toml; what is hidden: Overlaps.
@@ -469,7 +478,7 @@ def step_time(
     error, guess = step_errors().group(facts), guessed_fraction(training, node.spec.gpu)
     num_sequences = execution.num_microbatches * parallelism.data * execution.micro_batch_size
     tokens, num_gpus = num_sequences * execution.sequence_length, parallelism.num_gpus
-    return StepTime(
+    step = StepTime(
         seconds=seconds,
         seconds_low=error.low * seconds * (guess.value / guess.high if guess else 1.0),
         seconds_high=error.high * seconds * (guess.value / guess.low if guess else 1.0),
@@ -484,6 +493,24 @@ def step_time(
         optimizer_seconds=optimizer,
         offload_seconds=offload,
     )
+    network = guessed_network(node.spec, num_gpus)
+    if network is None:
+        return step
+    slow, fast = (
+        step_time(
+            work,
+            training,
+            parallelism,
+            execution=execution,
+            holders=holders,
+            sharding=sharding,
+            node=replace(node, spec=node.spec.model_copy(update={"compute_network_bytes_per_second": rate})),
+            state=state,
+        )
+        for rate in (network.low, network.high)
+    )
+    ends = [("seconds_low", fast and fast.seconds_low), ("seconds_high", slow and slow.seconds_high)]
+    return step.model_copy(update=dict(ends))
 
 
 @dataclass(frozen=True, slots=True)

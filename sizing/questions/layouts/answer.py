@@ -26,6 +26,7 @@ from sizing.questions.layouts.request import OBJECTIVES_OF_TIME, LayoutsRequest
 from sizing.questions.layouts.search import Judgement, Search, SizedCandidate, Tally, require_searchable
 from sizing.strict_model import StrictModel
 from sizing.training.activations import uncounted_activations
+from sizing.training.links import network_warnings
 from sizing.training.memory_search import RECOMPUTATIONS, CannotRun, no_fit_text, suggest_shard_group
 from sizing.units import counted_text, decimal_bytes_text, percent_text, seconds_text
 
@@ -146,6 +147,8 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
         yield from _warn_of_gathered_weights(search, tally)
         yield from _warn_of_offload_rates(search, tally)
         yield from _warn_of_unmeasured_contexts(search, tally)
+        if any(each.tokens_per_second is not None for each in tally.fitting):
+            yield from network_warnings(search.question.node, search.num_gpus)
     elif tally.lowest is not None:
         reason = explain_no_fit(search, tally.lowest)
         yield f"{reason.because}{_describe_offload(search, tally.emptied)}. {reason.remedy}"

@@ -23,6 +23,7 @@ from sizing.questions.stages.virtual_workers import plan_virtual_workers
 from sizing.sized_layout import size_layout
 from sizing.storage.storage import Storage, resolve_storage
 from sizing.storage.transfer import as_number
+from sizing.training.links import network_warnings
 from sizing.training.unlike_workers import StagePlacement, balanced_partition, best_partition
 from sizing.units import decimal_bytes_text
 
@@ -65,7 +66,10 @@ def answer_stages(request: StagesRequest) -> StagesReport:
         write_seconds=time.seconds,
         write_limit=time.limit,
         virtual_workers=plan_virtual_workers(request, kinds),
-        warnings=list(_warn(balanced, as_given, time.limit, kinds)),
+        warnings=[
+            *_warn(balanced, as_given, time.limit, kinds),
+            *(text for kind in kinds for text in network_warnings(kind.node, request.scenario.parallelism.num_gpus)),
+        ],
     )
 
 

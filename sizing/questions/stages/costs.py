@@ -21,7 +21,6 @@ from sizing.scenario import Scenario
 from sizing.sized_layout import size_layout
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.execution import value_bytes
-from sizing.training.gpu_rates import achieved_rates
 from sizing.training.links import exchange_of_replicas
 from sizing.training.state_memory import StateRule
 from sizing.training.step_time import TRAFFIC_OF_OPTIMIZER, ChunkSeconds, SlowestStage, Stage, time_passes
@@ -257,11 +256,9 @@ class StageCosts:
         return self._network_rate(kind)
 
     def _network_rate(self, kind: int) -> float:
-        """Return what the adapters to other nodes carry for one GPU; infinite where they are not known."""
-        spec = self.kinds[kind].node.spec
-        network = spec.compute_network_bytes_per_second
-        achieved = achieved_rates(self._training, spec.gpu or "").network
-        return float("inf") if network is None else network * achieved / spec.gpus_per_node
+        """Return what the adapters to other nodes carry for one GPU."""
+        links = self._stage(kind).links
+        return links.node_bytes_per_second / links.gpus_per_node
 
 
 class _Likeness(NamedTuple):

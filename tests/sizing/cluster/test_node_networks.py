@@ -19,7 +19,6 @@ WITH_ROW = [node for node in NODES if node.network_row]
 NO_SUCH_NODE = "the catalog has no such node"
 NOT_TAKEN = {
     "DGX H100 (Eos)": "DGX BasePOD says otherwise of the same node: the storage network of dgx-h100 is unknown",
-    "AWS p4d.24xlarge": "aws-p4de has other GPUs, and its network from AWS itself",
     "GB300 NVL72 compute tray": "it has no rate: dgx-gb300 is the tray that ran MLPerf",
     "Grand Teton H100 (Meta)": NO_SUCH_NODE,
     "WhiteFiber H200": NO_SUCH_NODE,
@@ -88,6 +87,13 @@ def test_what_all_adapters_carry_is_number_times_rate() -> None:
     assert (spec.storage_network_bytes_per_second, spec.compute_network_bytes_per_second) == (50e9, 200e9)
     assert node_catalog()["aws-p5"].spec.compute_network_bytes_per_second == 400e9
     assert node_catalog()["azure-nd-h100-v5"].spec.storage_network_bytes_per_second == 10e9
+
+
+@pytest.mark.parametrize(
+    ("node", "gigabits_per_second"), [("aws-p4d", 400), ("azure-nd-h200-v5", 3200), ("azure-nd-gb300-v6", 3200)]
+)
+def test_networks_between_gpus_that_clouds_publish_are_known(node: str, gigabits_per_second: float) -> None:
+    assert node_catalog()[node].spec.compute_network_bytes_per_second == gigabits_per_second * 1e9 / 8
 
 
 def test_where_sources_differ_the_report_says_that_the_storage_network_is_unknown() -> None:

@@ -110,7 +110,7 @@ def test_more_of_a_faster_kind_is_never_slower() -> None:
 
 
 def test_a_gpu_with_half_the_peak_takes_twice_the_computing_time() -> None:
-    spec = {"gpus_per_node": 8, "gpu": "h100", "gpu_memory_bytes": "80 GB"}
+    spec = {"gpus_per_node": 8, "gpu": "h100", "gpu_memory_bytes": "80 GB", "compute_network_bytes_per_second": 1e18}
     kinds = [{"count": 1, "node_spec": spec}, {"count": 1, "node_spec": spec, "bf16_flops_per_second": 989.4e12 / 2}]
     report = STAGES.answer(small(kinds, pipeline=2))
     costs = costs_of(small(kinds, pipeline=2))

@@ -194,6 +194,23 @@ def test_without_a_gpu_or_a_batch_no_time_is_told() -> None:
     assert answer(document).training.step is None
 
 
+def test_exchanges_pass_a_guessed_network_where_none_is_published() -> None:
+    blocks: dict[str, Any] = {"parallelism": {"data": 64, "expert": 64}}
+    times = {node: step("qwen3-30b-a3b", node=node, **blocks) for node in ("hgx-h100", "dgx-h100", "gcp-a3-high")}
+    guessed = times["hgx-h100"]
+    assert guessed.seconds == times["dgx-h100"].seconds  # the median of H100 nodes: 8 x 400 Gb/s
+    assert guessed.seconds_low == times["dgx-h100"].seconds_low
+    assert guessed.seconds_high == pytest.approx(times["gcp-a3-high"].seconds_high)  # the slowest of them
+    document = {"model": {"preset": "qwen3-30b-a3b"}, "training": TRAINING, "cluster": {"node": "hgx-h100"}}
+    report = answer(document | blocks)
+    assert any("network between nodes of hgx-h100" in warning for warning in report.warnings)
+    field = "cluster.node_spec.compute_network_bytes_per_second"
+    assert [each.value for each in report.assumptions if each.field == field] == [400e9]
+    alone = answer(document | {"parallelism": {"data": 8, "expert": 8}})
+    assert field not in {each.field for each in alone.assumptions}
+    assert not any("network between nodes" in warning for warning in alone.warnings)
+
+
 def test_each_gpu_has_fractions_with_a_source_and_each_node_a_gpu() -> None:
     assert set(published_fractions()) == set(gpu_catalog())
     for row in published_fractions().values():
