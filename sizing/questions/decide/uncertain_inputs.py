@@ -276,8 +276,10 @@ def _read_number(at: str, path: str, end: float | str | None, workload_answer: W
 class _Money(InputModel):
     """An amount, as prices have it: the currency stands beside it as in a decision."""
 
-    currency: str
-    amount: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+    currency: str = Field(description="Currency of the decision, as its code: USD.")
+    amount: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] = Field(
+        description="Price or cost, 0 or more: 2.8."
+    )
 
 
 def _read_amount(at: str, end: float | str | None, currency: str) -> float:
