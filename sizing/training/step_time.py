@@ -45,7 +45,8 @@ class StepTime(StrictModel):
     )
     mfu_fraction: float = Field(
         description="Fraction of the GPUs' peak in bf16 that the model's operations take, known as MFU. They are 6 per "
-        "active parameter and token and attention in full, without what is computed again."
+        "active parameter and token and attention in full, twice the pairs of tokens that a causal mask or a window "
+        "leaves, without what is computed again."
     )
     compute_seconds: float = Field(description="Seconds in which the slowest stage computes, microbatch by microbatch.")
     waiting_seconds: float = Field(
@@ -195,7 +196,8 @@ class Stage:
     def model_flops(self) -> float:
         """Operations of a token in a whole step: three times the forward pass, with attention in full.
 
-        Frozen weights have no gradients of weights, which are a third of it.
+        In full: twice the pairs that a causal mask or a window leaves, as Narayanan et al. 2021, arXiv 2104.04473,
+        appendix, counts s^2. Frozen weights have no gradients of weights, which are a third of it.
         """
         layers, trained = self.work.between(len), self.work.trained
         pairs = self.work.attention_flops(layers, self.execution.sequence_length) / CAUSAL
