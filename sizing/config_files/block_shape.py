@@ -104,6 +104,23 @@ def first_expert_layer(pattern: Any, num_layers: int) -> int | None:
     return num_dense if is_dense_first and len(layers) == num_layers else None
 
 
+def windowed_layers(pattern: Any, num_layers: int) -> list[int] | None:
+    """Return the layers with sliding-window attention, where some see all tokens; None for a pattern that is not known.
+
+    `pattern` is that of --window-attn-skip-freq: n for one layer of n that sees all, the last of them, or a list with 1
+    for a layer with a window. Source: Megatron-LM, core/transformer/utils.py, is_layer_window_attention.
+
+    >>> windowed_layers(4, 8), windowed_layers("[1,0]*2", 4), windowed_layers("x", 4)
+    ([0, 1, 2, 4, 5, 6], [0, 2], None)
+    """
+    if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0:
+        return [layer for layer in range(num_layers) if (layer + 1) % pattern]
+    layers = pattern if isinstance(pattern, list) else list(_evaluated(str(pattern)))
+    if len(layers) != num_layers or not all(layer in (0, 1) for layer in layers):
+        return None
+    return [layer for layer in range(num_layers) if layers[layer]]
+
+
 def _evaluated(text: str) -> Iterator[int]:
     """List the numbers of an expression of lists such as [0]*3+[1]*58. Nothing else is computed."""
     text = text.strip().strip("\"'")

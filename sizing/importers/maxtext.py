@@ -22,7 +22,7 @@ _AXES = {
 
 _NAMES = {
     "llama3-405b": "llama-3.1-405b",
-    "mistral-7b": "mistral-7b-v0.1",
+    "mistral-7b": "mistral-7b-v0.2",
     "deepseek2-16b": "deepseek-v2-lite",
     "deepseek2-236b": "deepseek-v2",
     "deepseek3-671b": "deepseek-v3",

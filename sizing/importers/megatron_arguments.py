@@ -186,7 +186,7 @@ _ARGUMENTS = """
     use_te_activation_func use_te_rng_tracker use_tis use_tokenizer_model_from_checkpoint_args
     use_transformer_engine_op_fuser use_tutel use_wandb use_z_loss valid_data valid_weighted_split_paths
     valid_weighted_split_paths_path validation_set_names variable_seq_lengths verify_integrity vocab_file warmup
-    wd_incr_steps wgrad_deferral_limit window_attn_skip_freq window_size with_name_predicate workers wsd_decay_steps
+    wd_incr_steps wgrad_deferral_limit with_name_predicate workers wsd_decay_steps
     yaml_cfg z_loss_strength zero_allgather_bucket_size zero_contigious_gradients zero_reduce_bucket_size
     zero_reduce_scatter
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sizing.config_files.block_shape import BlockShape, first_expert_layer, gated_width
+from sizing.config_files.block_shape import BlockShape, first_expert_layer, gated_width, windowed_layers
 from sizing.config_files.reader import SettingReader
 
 _ARCHITECTURE = "model.architecture."
@@ -202,6 +202,7 @@ def _put_shape(reader: SettingReader, family: str, fields: dict[str, Any], shape
             reader.put(f"{_ARCHITECTURE}{field}", reader.number(name), name)
     reader.put(f"{_ARCHITECTURE}ffn_hidden_size", *_width(reader, hidden))
     _put_kv_heads(reader)
+    _put_window(reader, num_layers)
     if shape.has_experts:
         _put_experts(reader, num_layers)
     if shape.has_prediction_modules:
@@ -230,6 +231,26 @@ def _put_kv_heads(reader: SettingReader) -> None:
         reader.put(f"{_ARCHITECTURE}num_kv_heads", reader.number("num_query_groups"), *names)
     elif reader.is_command and reader.has("num_query_groups"):
         reader.not_understood("num_query_groups", "has no effect without --group-query-attention")
+
+
+def _put_window(reader: SettingReader, num_layers: int) -> None:
+    """Set the window of attention: --window-size left,right lets a token see left tokens before it; -1 is no bound.
+
+    Source: Megatron-LM, core/transformer/utils.py, get_sliding_window_causal_mask.
+    """
+    size, pattern = reader.get("window_size", None), reader.get("window_attn_skip_freq", None)
+    if size is None:
+        return
+    left = re.match(r"[\[(\s]*(-?\d{1,9})\s*,", str(size))
+    if left is None:
+        reader.not_understood("window_size", "is no pair of tokens to the left and right")
+        return
+    layers = None if pattern is None else windowed_layers(pattern, num_layers)
+    if pattern is not None and layers is None:
+        reader.not_understood("window_attn_skip_freq", "is neither a number nor a list of 0 and 1 for each layer")
+    elif int(left[1]) >= 0 and layers != []:
+        reader.put(f"{_ARCHITECTURE}sliding_window", int(left[1]) + 1, "window_size")
+        reader.put(f"{_ARCHITECTURE}sliding_window_layers", layers, "window_attn_skip_freq")
 
 
 def _put_experts(reader: SettingReader, num_layers: int) -> None:
@@ -325,6 +346,8 @@ _SWITCHES = (
     "hidden_dim_multiplier",
     "first_k_dense_replace",
     "n_shared_experts",
+    "window_size",
+    "window_attn_skip_freq",
 )
 
 

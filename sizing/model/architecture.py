@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.model.attention_window import MAX_WINDOW_TOKENS, AttentionWindow
 from sizing.model.families import TRAITS, Family, Traits
 from sizing.strict_model import InputModel
 
 Width = Annotated[int, Field(ge=1, le=10_000_000)]
 Count = Annotated[int, Field(ge=1, le=10_000)]
+
+_Layers = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=9_999)], ...],
+    BeforeValidator(lambda layers: layers.split(",") if isinstance(layers, str) else layers),
+]
+"""Input: numbers of layers."""
 
 _EXPERT_FIELDS = (
     "num_experts_per_token",
@@ -47,6 +54,16 @@ class Architecture(InputModel):
     )
     max_positions: Width | None = Field(
         None, description="Rows of the learned position table, only in families that learn one. Default: the family's."
+    )
+    sliding_window: Annotated[int, Field(ge=1, le=MAX_WINDOW_TOKENS)] | None = Field(
+        None,
+        description="Tokens that a token attends to at most in layers with sliding-window attention, itself among "
+        "them. Default: none, all before it.",
+    )
+    sliding_window_layers: Annotated[_Layers, Field(min_length=1, max_length=10_000)] | None = Field(
+        None,
+        description="Numbers of the layers with sliding-window attention, from 0; as text with commas: 0,2,4. "
+        "Default: all, where sliding_window is given.",
     )
     tied_embeddings: bool | None = Field(
         None,
@@ -138,6 +155,14 @@ class Architecture(InputModel):
                 f"is a {self.family} without tied_embeddings",
                 "give true where the output head uses the embedding's weights, else false",
             )
+        if self.sliding_window_layers is not None and self.sliding_window is None:
+            yield "has sliding_window_layers without sliding_window", "give sliding_window or remove the layers"
+        elif max(self.sliding_window_layers or (0,)) >= self.num_layers:
+            yield (
+                f"has layer {max(self.sliding_window_layers or ())} in sliding_window_layers of num_layers "
+                f"{self.num_layers}",
+                "give numbers from 0 to num_layers - 1",
+            )
         yield from self._expert_contradictions()
         yield from self._latent_contradictions()
 
@@ -181,6 +206,14 @@ class Architecture(InputModel):
     def traits(self) -> Traits:
         """Traits that the family determines."""
         return TRAITS[self.family]
+
+    @property
+    def window(self) -> AttentionWindow | None:
+        """Window of attention, None if all layers attend to all tokens."""
+        if self.sliding_window is None:
+            return None
+        layers = self.sliding_window_layers
+        return AttentionWindow(self.sliding_window, frozenset(range(self.num_layers) if layers is None else layers))
 
     @property
     def ties_embeddings(self) -> bool:

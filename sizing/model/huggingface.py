@@ -18,6 +18,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from sizing.errors import InvalidInput, Problem, explain
 from sizing.model.architecture import Architecture
+from sizing.model.attention_window import window_of
 from sizing.model.composed import (
     Composition,
     check_model_class,
@@ -385,13 +386,18 @@ def _read_architecture(config: Config, kind: ConfigClass) -> Architecture:
     if says_no_modules and TRAITS[kind.family].latent_attention:
         fields["num_mtp_layers"] = 0
     try:
-        return Architecture.model_validate({"family": kind.family} | fields)
+        described = Architecture.model_validate({"family": kind.family} | fields)
     except ValidationError as error:
         names = {field: name for name, field in reversed(kind.fields.items())}  # as the config has them
         raise InvalidInput(
             Problem(f"{FIELD}.{names.get(p.field, p.field)}".rstrip("."), p.rule, p.value, p.remedy)
             for p in explain(error, Architecture).problems
         ) from None
+    window = window_of(config, num_layers=described.num_layers, field=FIELD)
+    if window is None:
+        return described
+    layers = tuple(sorted(window.layers)) if len(window.layers) < described.num_layers else None
+    return described.model_copy(update={"sliding_window": window.num_tokens, "sliding_window_layers": layers})
 
 
 def _check_must_equal(config: Config, kind: ConfigClass) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sizing.layout.trained_model import trained_inventory
 from sizing.model import ResolvedModel
+from sizing.model.attention_window import AttentionWindow
 from sizing.model.composed import dense_pieces, sparse_pieces
 from sizing.model.composed.pieces import Attention, Experts, FeedForward, LatentAttention, Norms, Piece
-from sizing.model.inventory import Inventory, TensorGroup
+from sizing.model.inventory import Inventory, TensorGroup, progression
 from sizing.state import Training
 
 CAUSAL = 0.5
@@ -23,10 +24,11 @@ class Work:
     """Work of the forward pass for one token. Tensor ranks share it.
 
     `matrices`, `experts`: operations of matrix products of layers and of routed experts. `pairs`: operations for each
-    other token of the sequence. `values`: values that go through memory in norms, activation functions and residual
-    sums. `routed_values`: those that go to experts and come back, each way. `key_values`: values that attention
-    needs of each token. `up_projections`, `norm_values`, `expert_values`: of these, what recomputation of modules does
-    again: up-projections of latents, norms, and activation functions of routed experts.
+    other token of the sequence; `window_pairs`: those of layers with a window. `values`: values that go through memory
+    in norms, activation functions and residual sums. `routed_values`: those that go to experts and come back, each way.
+    `key_values`: values that attention needs of each token. `up_projections`, `norm_values`, `expert_values`: of these,
+    what recomputation of modules does again: up-projections of latents, norms, and activation functions of routed
+    experts.
     """
 
     matrices: float = 0.0
@@ -39,6 +41,7 @@ class Work:
     norm_values: float = 0.0
     expert_values: float = 0.0
     heads: float = 0.0
+    window_pairs: float = 0.0
 
     def __add__(self, other: Work) -> Work:
         return Work(*map(operator.add, _figures(self), _figures(other)))
@@ -189,6 +192,17 @@ class ModelWork:
     num_modules: int
     experts_per_token: int
     trained: TrainedShares = TrainedShares()
+    window: AttentionWindow | None = None
+
+    def attention_flops(self, layers: Work, sequence_length: int) -> float:
+        """Return the operations of attention of the forward pass for one token, each with the keys that it sees.
+
+        Mean keys: s/2 of a sequence of s tokens, in layers with a window AttentionWindow.mean_keys.
+        """
+        flops = layers.pairs * sequence_length
+        if self.window is not None:
+            flops += layers.window_pairs * self.window.mean_keys(sequence_length) / CAUSAL
+        return flops
 
     @property
     def has_experts(self) -> bool:
@@ -215,14 +229,28 @@ def model_work(model: ResolvedModel, training: Training) -> ModelWork | None:
                 sparse = work_of(sparse_pieces(a), experts_per_token=per_token)
                 kinds.append((range(a.dense_layers, a.num_layers), sparse))
             head = Work(matrices=2.0 * a.hidden_size * a.vocab_size)
-            modules = a.num_mtp_layers or 0
-            return ModelWork(tuple(kinds), head, a.hidden_size, a.vocab_size, modules, per_token, trained)
+            modules, cut = a.num_mtp_layers or 0, tuple(_cut_by_window(kinds, a.window))
+            return ModelWork(cut, head, a.hidden_size, a.vocab_size, modules, per_token, trained, a.window)
         if model.composition is not None:
             c = model.composition
             each = [work_of([placed.piece], experts_per_token=per_token) for placed in c.placed]
-            of_pieces = tuple((placed.layers, work) for placed, work in zip(c.placed, each, strict=True))
-            head = Work(matrices=2.0 * c.hidden_size * c.vocab_size)
-            return ModelWork(of_pieces, head, c.hidden_size, c.vocab_size, 0, per_token, trained)
+            of_pieces = ((placed.layers, work) for placed, work in zip(c.placed, each, strict=True))
+            head, cut = Work(matrices=2.0 * c.hidden_size * c.vocab_size), tuple(_cut_by_window(of_pieces, c.window))
+            return ModelWork(cut, head, c.hidden_size, c.vocab_size, 0, per_token, trained, c.window)
     except NoWork:
         pass
     return None
+
+
+def _cut_by_window(
+    kinds: Iterable[tuple[Sequence[int], Work]], window: AttentionWindow | None
+) -> Iterator[tuple[Sequence[int], Work]]:
+    """Yield layers of each kind in two: those whose attention sees all tokens, and those with a window."""
+    for layers, work in kinds:
+        if window is None or not work.pairs:
+            yield layers, work
+            continue
+        whole = [layer for layer in layers if layer not in window.layers]
+        cut = [layer for layer in layers if layer in window.layers]
+        yield from ((progression(whole), work),) if whole else ()
+        yield from ((progression(cut), replace(work, pairs=0.0, window_pairs=work.pairs)),) if cut else ()

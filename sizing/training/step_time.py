@@ -53,7 +53,8 @@ class StepTime(StrictModel):
     )
     mfu_fraction: float = Field(
         description="Fraction of the GPUs' peak in bf16 that the model's operations take, known as MFU. They are 6 per "
-        "active parameter and token and attention in full, without what is computed again."
+        "active parameter and token and attention in full, twice the pairs of tokens that a causal mask or a window "
+        "leaves, without what is computed again."
     )
     compute_seconds: float = Field(description="Seconds in which the slowest stage computes, microbatch by microbatch.")
     waiting_seconds: float = Field(
@@ -203,10 +204,11 @@ class Stage:
     def model_flops(self) -> float:
         """Operations of a token in a whole step: three times the forward pass, with attention in full.
 
-        Frozen weights have no gradients of weights, which are a third of it.
+        In full: twice the pairs that a causal mask or a window leaves, as Narayanan et al. 2021, arXiv 2104.04473,
+        appendix, counts s^2. Frozen weights have no gradients of weights, which are a third of it.
         """
         layers, trained = self.work.between(len), self.work.trained
-        pairs = 2.0 * layers.pairs * self.execution.sequence_length
+        pairs = self.work.attention_flops(layers, self.execution.sequence_length) / CAUSAL
         of_weights = trained.matrices * layers.matrices + trained.experts * layers.experts
         whole = layers.matrices + layers.experts + self.work.head.matrices
         return BACKWARD_PRODUCTS * (whole + pairs) + of_weights + trained.head * self.work.head.matrices + pairs
@@ -327,10 +329,11 @@ class Stage:
     def _forward_parts(self, layers: Work) -> tuple[float, float, float]:
         """Return the seconds of a token in matrix products, in attention, and in operations bound by memory."""
         traffic = TRAFFIC_OF_EAGER if kernels_of(self.training).fp32_norm_inputs else 1.0
-        values, pairs = layers.values * traffic, layers.pairs * self.execution.sequence_length
+        values, length = layers.values * traffic, self.execution.sequence_length
+        pairs = self.work.attention_flops(layers, length)
         if self.execution.attention == "eager":
-            values += TRAFFIC_OF_SCORES * layers.heads * self.execution.sequence_length
-            pairs /= CAUSAL
+            values += TRAFFIC_OF_SCORES * layers.heads * length
+            pairs = (layers.pairs + layers.window_pairs) * length / CAUSAL
         return (
             layers.matrices / self.gpu.layer_flops + layers.experts / self.gpu.expert_flops,
             pairs / self.gpu.attention_flops,

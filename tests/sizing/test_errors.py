@@ -152,7 +152,7 @@ def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
         ),
         (
             {"model": {"preset": "megatron-2t"}},
-            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 207 names "
+            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 208 names "
             "are megatron-1t",
         ),
         (

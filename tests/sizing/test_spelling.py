@@ -61,7 +61,7 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             {"model": {"preset": "gpt2"}, "cluster": {"node": "H100"}},
             "cluster.node fits 3 names of the catalog, got 'H100': choose one of azure-nd-h100-v5, dgx-h100, hgx-h100.",
         ),
-        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 207 names are llama-3.1-8b"),
+        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 208 names are llama-3.1-8b"),
         ({"model": {"preset": "mlperf"}, "storage": {"preset": "x"}}, "must be a name of the catalog"),
         (
             {"model": {"preset": "llama4"}},
@@ -71,13 +71,13 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             {"model": {"preset": "olmo2"}},
             "fits 4 names of the catalog, got 'olmo2': choose one of olmo-2-13b, olmo-2-1b, olmo-2-32b, olmo-2-7b.",
         ),
-        ({"model": {"preset": "gpt3"}}, "the nearest of the 207 names are gpt3-175b, "),
+        ({"model": {"preset": "gpt3"}}, "the nearest of the 208 names are gpt3-175b, "),
         (
             {"model": {"preset": "gemma4"}},
             "gemma-2b; of another model give the config.json (`model.huggingface_config`) or num",
         ),
         *(
-            ({"model": {"preset": name}}, f"got '{name}': none of the 207 names is like it; of another model give the ")
+            ({"model": {"preset": name}}, f"got '{name}': none of the 208 names is like it; of another model give the ")
             for name in ("rwkv", "baichuan", "xverse")
         ),
         (

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput, Problem
+from sizing.model.attention_window import AttentionWindow, window_of
 from sizing.model.composed import pieces, recurrent_pieces
 from sizing.model.composed.expressions import evaluate, names_in
 from sizing.model.composed.model_types import Defaults, Expression, ModelType, PieceRow, defaults, model_types, towers
@@ -73,6 +74,7 @@ class Composition:
     inventory: Inventory
     prediction: Inventory = ()
     fused: tuple[FusedPart, ...] = ()
+    window: AttentionWindow | None = None
 
 
 def composed_types() -> tuple[str, ...]:
@@ -196,6 +198,7 @@ class _Reading:
             inventory=inventory,
             prediction=tuple(self._prediction(inventory, num_layers)),
             fused=self._row.fused,
+            window=window_of(self._config, num_layers=num_layers, field=FIELD),
         )
 
     def _prediction(self, inventory: Inventory, num_layers: int) -> Iterator[TensorGroup]:

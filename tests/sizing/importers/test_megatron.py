@@ -192,6 +192,8 @@ def _import(flags: str, **others: Any) -> Any:
     )
 
 
+_SHAPE_OF_LLAMA = f"{_LLAMA} --num-attention-heads 8 --num-query-groups 4 --ffn-hidden-size 1024 --vocab-size 1000"
+
 CASES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "formats by their names": (
         "--ckpt-format torch --use-distributed-optimizer",
@@ -253,6 +255,21 @@ CASES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
         {"parallelism.virtual_pipeline": 2},
         set(),
     ),
+    "a window in three of four layers": (
+        f"{_SHAPE_OF_LLAMA} --window-size 127,0 --window-attn-skip-freq 4",
+        {"model.architecture.sliding_window": 128, "model.architecture.sliding_window_layers": [0, 1, 2, 4, 5, 6]},
+        set(),
+    ),
+    "a window in layers of a list": (
+        f"{_SHAPE_OF_LLAMA} --window-size '(127, 0)' --window-attn-skip-freq '[0]*6+[1]*2'",
+        {"model.architecture.sliding_window": 128, "model.architecture.sliding_window_layers": [6, 7]},
+        set(),
+    ),
+    "a window without bound": (
+        f"{_SHAPE_OF_LLAMA} --window-size -1,0",
+        {"model.architecture.sliding_window": None},
+        set(),
+    ),
     "unequal ends": (
         "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 3",
         {"parallelism.first_stage_layers": 1, "parallelism.last_stage_layers": 3},
@@ -281,6 +298,19 @@ def test_a_model_that_no_family_has_is_asked_for(flags: str) -> None:
     report = _import(flags)
     assert "model" not in report.scenario
     assert "model.preset" in {each.field for each in report.needed}
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("--window-size wide", "--window-size"),
+        ("--window-size 127,0 --window-attn-skip-freq [1,0]", "--window-attn-skip-freq"),
+    ],
+)
+def test_a_window_that_is_not_understood_is_told(flags: str, name: str) -> None:
+    report = _import(f"{_SHAPE_OF_LLAMA} {flags}")
+    assert fields_of(report, ["model.architecture.sliding_window"]) == {"model.architecture.sliding_window": None}
+    assert name in {each.setting for each in report.not_understood}
 
 
 def test_gpus_that_are_given_hold_over_the_one_node_of_a_template() -> None:

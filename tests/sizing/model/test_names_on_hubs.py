@@ -38,7 +38,7 @@ from sizing.model.model import Model, resolve
         ("mistralai/Devstral-Small-2507", "mistral-small-24b"),
         ("Qwen/Qwen3.5-9B-Base", "qwen3.5-9b"),
         ("Qwen/Qwen3.6-35B-A3B-FP8", "qwen3.5-35b-a3b"),
-        ("microsoft/Phi-3-mini-128k-instruct", "phi-3-mini-4k"),
+        ("microsoft/Phi-3-mini-128k-instruct", "phi-3.5-mini"),
     ],
 )
 def test_a_name_on_a_hub_is_answered_as_the_model_of_its_shapes_and_says_so(typed: str, preset: str) -> None:
