@@ -29,6 +29,9 @@ class Gpu(CatalogEntry):
     block_precisions: tuple[Literal["mxfp8-mixed", "nvfp4-mixed"], ...] = Field(
         (), description="Precisions with a scale for each block of values in which its matrix products compute."
     )
+    sends_by_own_engines: bool = Field(
+        False, description="Whether engines of their own move what exchanges send, so that no computing unit is taken."
+    )
     memory_bytes_per_second: BytesPerSecond = Field(description="Bandwidth of the GPU's memory, in bytes per second.")
     link_bytes_per_second: BytesPerSecond = Field(
         description="Bandwidth to the other GPUs that its links join, one way, in bytes per second."

@@ -98,9 +98,17 @@ def rate_assumptions(training: Training, gpu: str) -> Iterator[Assumption]:
         yield Assumption(field="training.achieved.matrices", value=guess.value, reason=reason)
 
 
+COMMUNICATION_SHARE = 20 / 132
+"""Share of a GPU's multiprocessors that send while others compute, so that computing takes longer.
+
+Source: DeepSeek-AI 2024, arXiv 2412.19437, section 3.2.2: 20 of the 132 of an H800; Transformer Engine's userbuffers
+take 16 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-guide.md).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuRates:
-    """Rates that a GPU achieves, by kind of work."""
+    """Rates that a GPU achieves, by kind of work; `communication_share`: of it that sends while the rest computes."""
 
     layer_flops: float
     expert_flops: float
@@ -108,6 +116,7 @@ class GpuRates:
     attention_flops: float
     memory_bytes_per_second: float
     peak_flops: float
+    communication_share: float
 
 
 def gpu_rates(training: Training, name: str, rates: AchievedRates) -> GpuRates:
@@ -141,4 +150,5 @@ def gpu_rates(training: Training, name: str, rates: AchievedRates) -> GpuRates:
         attention_flops=peak * rates.attention,
         memory_bytes_per_second=gpu.memory_bytes_per_second * rates.memory,
         peak_flops=gpu.bf16_flops_per_second,
+        communication_share=0.0 if gpu.sends_by_own_engines else COMMUNICATION_SHARE,
     )

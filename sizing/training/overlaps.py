@@ -13,14 +13,6 @@ from sizing.state import Training
 from sizing.state.training import Achieved, Schedule
 from sizing.training.schedules import SCHEDULES
 
-COMMUNICATION_SHARE = 20 / 132
-"""Share of a GPU's multiprocessors that send while others compute, so that computing takes longer.
-
-Source: DeepSeek-AI 2024, arXiv 2412.19437, section 3.2.2: 20 of the 132 of an H800; Transformer Engine's userbuffers
-take 16 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-guide.md).
-"""
-
-
 TENSOR_WHERE_ON = (0.21, 0.875)
 """Range of the fraction that overlap of tensor ranks hides where it is on; scenarios of such runs take the midpoint.
 

@@ -29,7 +29,7 @@ from sizing.training.links import (
     host_rates,
     waited_seconds,
 )
-from sizing.training.overlaps import COMMUNICATION_SHARE, Overlaps
+from sizing.training.overlaps import Overlaps
 from sizing.training.schedules.passes import PassKind, Slot
 from sizing.training.step_errors import StepFacts, step_errors
 
@@ -63,7 +63,7 @@ class StepTime(StrictModel):
     bubble_seconds: float = Field(description="Seconds for which it idles while the pipeline fills and drains.")
     exchange_seconds: float = Field(
         description="Seconds of exchanging gradients and weights with data-parallel ranks, without what computation "
-        "hides."
+        "hides, and with what computation takes longer meanwhile."
     )
     optimizer_seconds: float = Field(
         description="Seconds in which the optimizer updates weights and moments on the GPU, after the last gradients."
@@ -87,6 +87,10 @@ one 4, sums 6 in both; silu and product 10 and 6."""
 TRAFFIC_OF_SCORES = 4.0
 """Times that eager attention moves each score: the product writes it, softmax reads and writes it, the next product
 reads it. It computes the scores of all pairs, also those that are masked."""
+VALUES_AROUND_A_NORM = 2.5
+"""Values that a norm and a residual sum move, over those of the norm: five over two, `sizing/training/layer_work.py`. All
+ranks of a tensor group move those of all tokens where they do not share them, without sequence parallelism: Korthikanti
+et al. 2022, arXiv 2205.05198, section 4.2.2."""
 TRAFFIC_OF_LOSS = 3.0
 """Times that what a loss holds is moved: written, read, and as a gradient written."""
 
@@ -158,18 +162,6 @@ class ChunkSeconds:
 _seconds_of = operator.attrgetter(*(each.name for each in fields(ChunkSeconds)))
 
 
-def hidden_seconds(exchange: float, behind: float, *, fraction: float) -> float:
-    """Return how much sooner an exchange of x seconds ends beside c of computing: f min(x, c) (1 - s).
-
-    f the fraction that can be hidden; s the share of the GPU that sends meanwhile, so that computing takes longer.
-    Source: definition; COMMUNICATION_SHARE.
-
-    >>> hidden_seconds(2.0, 1.0, fraction=1.0) + COMMUNICATION_SHARE
-    1.0
-    """
-    return fraction * min(exchange, behind) * (1.0 - COMMUNICATION_SHARE)
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Stage of a pipeline, as a GPU of it computes one microbatch."""
@@ -238,7 +230,8 @@ class Stage:
         weight_gradient = weight_products + trained.head * of_head
 
         tensor_calls = 4.0 * self._num_divided((chunk,))
-        gathered = 0.0 if kernels_of(self.training).keeps_gathered else 2.0 * self._num_divided((chunk,))
+        is_gathered_again = self.execution.num_sharing > 1 and not kernels_of(self.training).keeps_gathered
+        gathered = 2.0 * self._num_divided((chunk,)) * is_gathered_again
         back_calls = tensor_calls + gathered + 4.0 * self._num_divided(again)
         collective = self.links.collective_seconds(self._bytes_of(self.work.hidden), num_ranks=tensor, stride=1)
         waits = {"forward": tensor_calls * collective, "backward": back_calls * collective}
@@ -252,13 +245,13 @@ class Stage:
             "backward": 2.0 * (self._num_sparse((chunk,)) + self._num_sparse(again)) * tokens_sent,
         }
         for way, share in (("forward", 1 / 3), ("backward", 2 / 3)):
-            hidden = hidden_seconds(waits[way], beside[way], fraction=self.overlaps.tensor)
+            hidden = self._hidden_seconds(waits[way], beside[way], fraction=self.overlaps.tensor)
             waits[way] -= hidden
-            of_context = min(keys * share, attended[way])
-            waits[way] += keys * share - self.overlaps.context * of_context
+            of_context = self._hidden_seconds(keys * share, attended[way], fraction=self.overlaps.context)
+            waits[way] += keys * share - of_context
             if not self.execution.rules.pairs_passes:
                 left = max(0.0, computed[way] - hidden - of_context)
-                exchanged[way] -= hidden_seconds(exchanged[way], left, fraction=self.overlaps.expert)
+                exchanged[way] -= self._hidden_seconds(exchanged[way], left, fraction=self.overlaps.expert)
         return ChunkSeconds(
             forward,
             input_gradient,
@@ -301,7 +294,7 @@ class Stage:
         compute, waiting, exchange = (
             sum(each) for each in zip(*(chunks[each.chunk].of_pass(each.kind) for each in slot), strict=True)
         )
-        hidden = hidden_seconds(exchange, compute, fraction=self.overlaps.expert) if len(slot) > 1 else 0.0
+        hidden = self._hidden_seconds(exchange, compute, fraction=self.overlaps.expert) if len(slot) > 1 else 0.0
         return float(compute + waiting + exchange - hidden)
 
     def with_sends(self, chunks: Sequence[ChunkSeconds], device_of: Sequence[int]) -> list[ChunkSeconds]:
@@ -329,7 +322,9 @@ class Stage:
     def _forward_parts(self, layers: Work) -> tuple[float, float, float]:
         """Return the seconds of a token in matrix products, in attention, and in operations bound by memory."""
         traffic = TRAFFIC_OF_EAGER if kernels_of(self.training).fp32_norm_inputs else 1.0
-        values, length = layers.values * traffic, self.execution.sequence_length
+        whole = self.parallelism.tensor / self.execution.num_sharing
+        of_norms = (whole - 1.0) * VALUES_AROUND_A_NORM * layers.norm_values
+        values, length = (layers.values + of_norms) * traffic, self.execution.sequence_length
         pairs = self.work.attention_flops(layers, length)
         if self.execution.attention == "eager":
             values += TRAFFIC_OF_SCORES * layers.heads * length
@@ -389,14 +384,20 @@ class Stage:
         """
         fraction, both = self.overlaps.gradients, exchange.seconds
         if is_by_layer:
-            return both - fraction * min(both, slowest.compute_seconds)
+            return both - self._hidden_seconds(both, slowest.compute_seconds, fraction=fraction)
         p, v = self.execution.num_stages, self.execution.num_chunks
         num_passes = min((p * (v - 1) + 1) / v / (self.execution.num_microbatches or 1), 1.0)
         backward = slowest.compute_seconds - slowest.forward_seconds
-        hidden = min(exchange.reduce, backward * num_passes) + min(
-            exchange.gather, slowest.forward_seconds * num_passes
-        )
-        return both - fraction * hidden
+        reduced = self._hidden_seconds(exchange.reduce, backward * num_passes, fraction=fraction)
+        gathered = self._hidden_seconds(exchange.gather, slowest.forward_seconds * num_passes, fraction=fraction)
+        return both - reduced - gathered
+
+    def _hidden_seconds(self, exchange: float, behind: float, *, fraction: float) -> float:
+        """Return how much sooner an exchange of x seconds ends beside c of computing: f min(x, c) (1 - s).
+
+        f the fraction that can be hidden; s the share of the GPU that sends meanwhile, so that computing takes longer.
+        """
+        return fraction * min(exchange, behind) * (1.0 - self.gpu.communication_share)
 
     def _bytes_of(self, values: float) -> float:
         return value_bytes(self.training) * self.execution.num_tokens * values

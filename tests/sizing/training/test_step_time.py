@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sizing.cluster.node import gpu_catalog, node_catalog
 from sizing.errors import InvalidInput
 from sizing.report import answer
+from sizing.training.gpu_rates import COMMUNICATION_SHARE
 from sizing.training.gpu_rates import published_fractions
 from sizing.training.links import Links
 from sizing.training.step_errors import ErrorGroup, StepErrors, step_errors
@@ -80,11 +81,40 @@ def test_gradients_hide_behind_the_last_backward_pass_and_weights_behind_the_fir
     degrees = {"tensor": 8, "data": 8}
     shown, hidden = (step(parallelism=degrees, training={"achieved": {"overlap": share}}) for share in (0, 1))
     of_a_microbatch = shown.compute_seconds / 8
-    assert 0.9 * of_a_microbatch < shown.exchange_seconds - hidden.exchange_seconds <= of_a_microbatch
-    one_by_one = {"framework": "fsdp2", "distributed_optimizer": None}
-    assert step(parallelism={"data": 8}, training=one_by_one).exchange_seconds == 0
-    chunked = {"tensor": 2, "pipeline": 4, "virtual_pipeline": 4, "data": 2}
-    assert step(parallelism=chunked, training={"achieved": {"overlap": 1}}).exchange_seconds == 0
+    beside = (shown.exchange_seconds - hidden.exchange_seconds) / (1 - COMMUNICATION_SHARE)
+    assert 0.9 * of_a_microbatch < beside <= of_a_microbatch
+
+
+@pytest.mark.parametrize(
+    ("node", "share"), [("dgx-h100", COMMUNICATION_SHARE), ("tpu-v5p", 0.0)], ids=["multiprocessors", "own-engines"]
+)
+@pytest.mark.parametrize("name", ["layers", "chunks", "context"])
+def test_what_an_exchange_takes_from_computing_beside_it_is_counted(name: str, node: str, share: float) -> None:
+    degrees, of_training = {
+        "layers": ({"data": 8}, {"framework": "fsdp2", "distributed_optimizer": None}),
+        "chunks": ({"tensor": 2, "pipeline": 4, "virtual_pipeline": 4, "data": 2}, {}),
+        "context": ({"context": 8}, {"sequence_length": 65_536, "global_batch_size": 8}),
+    }[name]
+    exchange = "context" if name == "context" else "gradients"
+    shown, hidden = (
+        step(node=node, parallelism=degrees, training=of_training | {"achieved": {"overlap": {exchange: each}}})
+        for each in (0, 1)
+    )
+    part = "waiting_seconds" if name == "context" else "exchange_seconds"
+    assert getattr(hidden, part) == pytest.approx(share * getattr(shown, part))
+    assert shown.seconds - hidden.seconds == pytest.approx(getattr(shown, part) - getattr(hidden, part))
+
+
+def test_tensor_ranks_that_do_not_share_a_sequence_move_the_norms_of_all_tokens_and_gather_nothing_again() -> None:
+    """8 of 10 collectives a layer; norms and sums of all tokens on each of t ranks. Korthikanti et al. 2022, 4.2.2."""
+    shared, whole = (
+        step("llama-3.1-70b", parallelism={"tensor": 8}, training={"sequence_parallel": each}) for each in (True, False)
+    )
+    assert whole.waiting_seconds == pytest.approx(0.8 * shared.waiting_seconds)
+    num_bytes = 2 * (1 - 1 / 8) * 80 * 2 * 5 * 8192  # of a token, in both norms and sums of each layer
+    rate = gpu_catalog()["h100"].memory_bytes_per_second * published_fractions()["h100"]["memory"]
+    longer = 3 * 64 * 4096 * num_bytes / rate  # forward once, backward twice, in 64 microbatches
+    assert whole.compute_seconds - shared.compute_seconds == pytest.approx(longer)
 
 
 EXCHANGES = {
@@ -330,7 +360,7 @@ def test_the_stored_errors_are_those_of_the_runs_and_most_held_out_runs_lie_in_t
     publishers = [each for each in held_out() if each.num_runs >= 8]
     assert len(publishers) == 6
     assert sum(each.num_inside for each in publishers) >= 0.85 * sum(each.num_runs for each in publishers)
-    assert all(each.num_inside >= 0.75 * each.num_runs and each.median_error < 0.19 for each in publishers)
+    assert all(each.num_inside >= 0.75 * each.num_runs and each.median_error < 0.18 for each in publishers)
 
 
 def test_frozen_weights_have_no_gradients_to_compute_or_to_exchange() -> None:
