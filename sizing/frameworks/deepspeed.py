@@ -62,6 +62,8 @@ DEEPSPEED = Framework(
     keeps_passed=False,
     hides_exchange_of=frozenset({"modules"}),
     exchange_source="DeepSpeed, runtime/zero/config.py: overlap_comm is on with ZeRO 3 alone; runtime/pipe/engine.py "
+    # runtime/engine.py, allreduce_gradients: ZeRO 2 and 3 reduce where accumulation goes on, too.
+    accumulates_unreduced=False,
     "waits for its sends",
     retention=replace(NO_DELETION, source="DeepSpeed 0.19, runtime/engine.py, save_checkpoint: it deletes no tag"),
     format="deepspeed",

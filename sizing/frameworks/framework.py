@@ -241,7 +241,8 @@ class Framework:
     which are the defaults of a step. `attention_of_torch`: attention is torch's scaled_dot_product_attention.
     `lists_operations`: selective recomputation goes by a list of saved operations. `counts_layers`: the number of
     recomputed layers can be set. `keeps_passed`: stages have a receive buffer for every microbatch, and keep what they
-    sent. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
+    sent. `accumulates_unreduced`: gradients that ranks shard are reduced in the last microbatch of a step alone; else
+    in each. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
     `hides_sends_of`: schedules whose sends between stages are hidden behind the next microbatch, as it ships.
     `exchange_source`: where that was read, and the flags that hide other exchanges.
     `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no answer takes,
@@ -283,6 +284,7 @@ class Framework:
     optimizer_sharding: OptimizerSharding = "dp-reshardable"
     keeps_base_as_trained: bool = False
     converts_to_universal: bool = False
+    accumulates_unreduced: bool
     collective_timeout: CollectiveTimeout = TORCH_TIMEOUT
     degrees_together: tuple[DegreesTogether, ...] = ()
     state_space_groups: StateSpaceGroups = "repeated"

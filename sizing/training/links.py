@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import gpu_named, node_catalog
-from sizing.frameworks import base_dtype
+from sizing.frameworks import FRAMEWORKS, base_dtype
 from sizing.layout import Parallelism
 from sizing.layout.gradient_errors import GradientErrors
 from sizing.layout.holders import HolderClass
+from sizing.layout.parallelism import Ranks
 from sizing.layout.sharding import Sharding
 from sizing.ranges import plausible_range
 from sizing.state import Training
@@ -160,19 +161,35 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaExchange:
-    """Seconds of a step in which replicas reduce gradients, and in which they gather weights."""
+    """Seconds of a step in which replicas reduce gradients, so many times, and in which they gather weights."""
 
     reduce: float
     gather: float
+    num_reductions: int = 1
 
     def __add__(self, other: ReplicaExchange) -> ReplicaExchange:
         """Return the exchange of two stages, one after the other."""
-        return ReplicaExchange(self.reduce + other.reduce, self.gather + other.gather)
+        return ReplicaExchange(self.reduce + other.reduce, self.gather + other.gather, self.num_reductions)
 
     @property
     def seconds(self) -> float:
         """Seconds of both."""
         return self.reduce + self.gather
+
+
+def num_reductions(training: Training, sharding: Sharding, *, num_microbatches: int) -> int:
+    """Count how often in a step ranks reduce gradients: in each microbatch where they keep shards alone, else once.
+
+    Source: `accumulates_unreduced` of each framework; Rajbhandari et al. 2020, arXiv 1910.02054, section 5.2.
+
+    >>> from sizing.layout.sharding import shard_by_fsdp
+    >>> fsdp = shard_by_fsdp(Parallelism(data=8))
+    >>> frameworks = ("fsdp2", "accelerate")
+    >>> [num_reductions(Training(framework=name), fsdp, num_microbatches=4) for name in frameworks]
+    [4, 1]
+    """
+    is_whole = max(sharding.gradients) == 1 or FRAMEWORKS[training.framework].accumulates_unreduced
+    return 1 if is_whole else num_microbatches
 
 
 def exchange_of_replicas(
@@ -187,12 +204,13 @@ def exchange_of_replicas(
 ) -> ReplicaExchange:
     """Return the time to exchange gradients and weights in a step, before computing hides any of it.
 
-    r T gradients are reduce-scattered and w T weights gathered: once where weights are whole, gradients alone twice
-    where nothing is sharded (an all-reduce); where layers are gathered, w P twice and r T once in each microbatch. P
-    parameters of which T are trained; a frozen base of adapters in 4 or 8 bits is gathered as it is kept. Of
-    compressed gradients what their method exchanges; the time to compress them is not counted. A device of a schedule
-    that runs both ways exchanges both of its stages.
-    Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 7; links: Links.collective_seconds.
+    r T gradients are reduce-scattered in a group of g ranks that share the state, then r T/g all-reduced, twice the
+    bytes, with the other groups: num_reductions times. In a group w T weights are gathered once, or w P twice in each
+    microbatch where layers are gathered. g is 1 where nothing is sharded. P parameters of which T are trained; a frozen
+    base of adapters in 4 or 8 bits is gathered as it is kept. Of compressed gradients what their method exchanges; the
+    time to compress them is not counted. A device of a schedule that runs both ways exchanges both of its stages.
+    Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 7; Zhao et al. 2023, arXiv 2304.11277, section 3.2.2;
+    links: Links.collective_seconds.
     Eight GPUs reduce 4 bytes and gather 2 of a parameter over links of 301.5 GB/s, after 30 us each for dense and
     expert tensors, of weights and of gradients:
 
@@ -206,34 +224,33 @@ def exchange_of_replicas(
     """
     w, gathers_all = value_bytes(training), sharding.gathers in ("layers", "modules")
     of_base = QUANTIZED_BYTES.get(base_dtype(training) or "", w) / w
-    if gathers_all:
-        rounds = execution.num_microbatches or 1
-        reduced_bytes, gathered_bytes = float(reduced * rounds), 2.0 * w * rounds
-    elif sharding.optimizer.dense > 1 or sharding.gathers == "stages":
-        reduced_bytes, gathered_bytes = float(reduced), float(w)
-    else:
-        reduced_bytes, gathered_bytes = 2.0 * reduced, 0.0
+    num_microbatches = execution.num_microbatches or 1
+    reductions = num_reductions(training, sharding, num_microbatches=num_microbatches)
+    reduced_bytes, gathered_bytes = reductions * reduced, w * (2 * num_microbatches if gathers_all else 1)
     compressed = GradientErrors.of(training, parallelism)
-    dense, expert = parallelism.replicas
-    stride_of_experts = parallelism.expert * parallelism.expert_tensor_degree
+    strides = Ranks(parallelism.tensor, parallelism.expert * parallelism.expert_tensor_degree)
+    group = sharding.optimizer
+    groups = Ranks(*(n // g for n, g in zip(parallelism.replicas, group, strict=True)))
+    strides_of_groups = Ranks(*(stride * g for stride, g in zip(strides, group, strict=True)))
 
-    def collect(of_dense: float, of_experts: float) -> float:
-        if not of_dense + of_experts:
+    def collect(num_bytes: Sequence[float], num_ranks: Ranks, strides: Ranks) -> float:
+        if not any(num_bytes):
             return 0.0
-        return links.collective_seconds(
-            of_dense, num_ranks=dense, stride=parallelism.tensor
-        ) + links.collective_seconds(of_experts, num_ranks=expert, stride=stride_of_experts)
+        each = zip(num_bytes, num_ranks, strides, strict=True)
+        return sum(links.collective_seconds(size, num_ranks=n, stride=stride) for size, n, stride in each)
 
     def exchange(holder: HolderClass) -> ReplicaExchange:
         if compressed is not None:
-            return ReplicaExchange(collect(*compressed.exchanged_bytes(holder)), 0.0)
-        trained = [each.trained_parameters for each in (holder.dense, holder.expert)]
-        whole = [
-            each.parameters - (1.0 - of_base) * each.frozen_matrix_parameters for each in (holder.dense, holder.expert)
-        ]
+            return ReplicaExchange(collect(compressed.exchanged_bytes(holder), parallelism.replicas, strides), 0.0)
+        contents = holder.dense, holder.expert
+        trained = [each.trained_parameters for each in contents]
+        whole = [each.parameters - (1.0 - of_base) * each.frozen_matrix_parameters for each in contents]
+        of_groups = [2.0 * reduced_bytes * each / g for each, g in zip(trained, group, strict=True)]
         return ReplicaExchange(
-            collect(*(reduced_bytes * each for each in trained)),
-            collect(*(gathered_bytes * each for each in (whole if gathers_all else trained))),
+            collect([reduced_bytes * each for each in trained], group, strides)
+            + collect(of_groups, groups, strides_of_groups),
+            collect([gathered_bytes * each for each in (whole if gathers_all else trained)], group, strides),
+            reductions,
         )
 
     longest: dict[int, ReplicaExchange] = {}
