@@ -277,8 +277,10 @@ class HostTraffic:
     """Bytes that pass the link between one GPU and its host in a step, and parameters that the host updates.
 
     `loaded`: weights for all forward passes, and as many again for each pass of `later_loads`. `gradients`: out beside
-    the backward passes. `activations`: out beside the forward passes, and in beside the backward passes. `update_out`,
-    `update_in`: when all passes have ended. `drive_loaded`, `drive_update`: what of it drives read and write.
+    the backward passes. `gradients_back`: sums of earlier microbatches, in before they go out again.
+    `gradients_waited`: out while the backward passes wait. `activations`: out beside the forward passes, and in beside
+    the backward passes. `update_out`, `update_in`: when all passes have ended. `drive_loaded`, `drive_update`: what of
+    it drives read and write.
     """
 
     loaded: float
@@ -290,11 +292,14 @@ class HostTraffic:
     updated_parameters: float
     drive_loaded: float
     drive_update: float
+    gradients_back: float = 0.0
+    gradients_waited: float = 0.0
 
     @property
     def state_bytes(self) -> float:
         """Bytes of state alone, in both directions."""
-        return self.loaded * (1 + self.later_loads) + self.gradients + self.update_out + self.update_in
+        gradients = self.gradients + self.gradients_back + self.gradients_waited
+        return self.loaded * (1 + self.later_loads) + gradients + self.update_out + self.update_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,13 +337,13 @@ def host_rates(offload: Offload, node: ResolvedNode, *, num_gpus: int) -> HostRa
 def waited_seconds(
     traffic: HostTraffic, rates: HostRates, *, forward_seconds: float, backward_seconds: float, overlaps_update: bool
 ) -> float:
-    """Return the time of host traffic that computation does not hide: max(0, c_f - f) + max(0, c_b - b) + u.
+    """Return the time of host traffic that computation does not hide: max(0, c_f - f) + max(0, c_b - b) + a + u.
 
     Args: f and b seconds of all forward and backward passes of the GPU.
-    c_f, c_b: what the link then carries, the longer of both ways, or the drives if they are slower. u, when the passes
-    have ended: gradients out, the CPUs' update, weights back; of an update in parts that follow one another on the
-    link, the drives and the CPUs, the longest. The update begins with the last gradient, without DeepSpeed's
-    delayed update.
+    c_f, c_b: what the link then carries, the longer of both ways, or the drives if they are slower; sums of gradients
+    come in before they go out. a: gradients for which the backward passes wait. u, when the passes have ended:
+    gradients out, the CPUs' update, weights back; of an update in parts that follow one another on the link, the drives
+    and the CPUs, the longest. The update begins with the last gradient, without DeepSpeed's delayed update.
     Source: Rhu et al. 2016, arXiv 1602.08124, section 3.3; Ren et al. 2021, arXiv 2101.06840, sections 4.1 and 5.1;
     Rajbhandari et al. 2021, arXiv 2104.07857, sections 5.2 and 6.2.
 
@@ -351,7 +356,8 @@ def waited_seconds(
     stored = traffic.activations / rates.link
     again = traffic.later_loads * loaded + stored
     waited = max(0.0, max(loaded, stored) - forward_seconds)
-    waited += max(0.0, max(again, traffic.gradients / rates.link) - backward_seconds)
+    gradients, sums = traffic.gradients / rates.link, traffic.gradients_back / rates.link
+    waited += max(0.0, max(again, gradients) + sums - backward_seconds) + traffic.gradients_waited / rates.link
     out, back = traffic.update_out / rates.link, traffic.update_in / rates.link
     update = traffic.updated_parameters / rates.parameters
     drives = _drive_seconds(traffic.drive_update, rates)
