@@ -46,6 +46,7 @@ TRANSFORMERS = replace(
     offload=FSDP2.offload,
     exchange_source=f"TrainingArguments.ddp_bucket_cap_mb is left to torch. {DDP.exchange_source}",
     counts_layers=False,
+    accumulates_unreduced=True,  # accelerate 1.15, accelerator.py, accumulate and no_sync
     retention=RetentionRule(
         "save_total_limit",
         "after-save",
@@ -112,6 +113,7 @@ LIGHTNING = replace(
     version="Lightning 2.6",
     exchange_source=f"Lightning leaves it to torch. {DDP.exchange_source}",
     counts_layers=True,
+    accumulates_unreduced=False,  # strategies/parallel.py, block_backward_sync: of DDP alone
     retention=RetentionRule(
         "ModelCheckpoint.save_top_k and save_last",
         "after-save",

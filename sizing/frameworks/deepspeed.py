@@ -47,6 +47,8 @@ DEEPSPEED = Framework(
         takes_fraction=True,
         gradients_leave=True,
         host_gradients="fp32",
+        # stage_1_and_2.py, async_accumulate_grad_in_cpu_via_gpu; stage3.py, partition_grads.
+        adds_gradients="on the GPU",
         overlaps_update=True,
         flag="offload_optimizer and offload_param",
         source="Ren et al. 2021, arXiv 2101.06840; Rajbhandari et al. 2021, arXiv 2104.07857; DeepSpeed 0.19, "
@@ -60,6 +62,8 @@ DEEPSPEED = Framework(
     lists_operations=False,
     counts_layers=False,  # the model's own code says what is computed again
     keeps_passed=False,
+    # runtime/engine.py, allreduce_gradients: ZeRO 2 and 3 reduce where accumulation goes on, too.
+    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"modules"}),
     exchange_source="DeepSpeed, runtime/zero/config.py: overlap_comm is on with ZeRO 3 alone; runtime/pipe/engine.py "
     "waits for its sends",

@@ -56,6 +56,14 @@ of a pipeline stage. ZeRO 3 gathers the modules with parameters of their own."""
 HostGradients = Literal["none", "as computed", "fp32"]
 """Gradients that an offloaded optimizer keeps beside it."""
 
+HostAccumulation = Literal["on the GPU", "on the host"]
+"""Where gradients of a microbatch are added to those of earlier ones in host memory.
+
+`on the host`: by the CPUs, and the backward pass waits for the copy. `on the GPU`: the sum comes back and leaves again;
+behind the last microbatch it leaves once more, as the optimizer takes it. Where weights are whole and there is one
+microbatch, it leaves only then.
+"""
+
 FP32: Mapping[PartName, Dtype] = {"weights": "fp32", "moments": "fp32"}
 FP32_TWICE: Mapping[PartName, Dtype] = {"weights": "fp32", "master": "fp32", "moments": "fp32"}
 """Dtypes where the optimizer copies weights that are fp32 already."""
@@ -84,6 +92,7 @@ class OffloadRule:
     `optimizer`, `weights`: the places that it knows beside the GPU. `takes_fraction`: part of the optimizer can stay on
     the GPU. `is_joint`: optimizer, gradients and weights move together. `gradients_leave`: reduced gradients do not
     stay on the GPU. `host_gradients`: the gradients that an offloaded optimizer keeps beside it.
+    `adds_gradients`: where those that leave are added up over microbatches.
     `needs_distributed_optimizer`: the flag that requires it, where only a distributed optimizer can go to the host.
     `updates_on_gpu`: the state returns to the GPU for the update. `overlaps_update`: the CPUs update one part while the
     link carries others. `moves_activations`: activations that are not recomputed can move too, so that the layout
@@ -98,6 +107,7 @@ class OffloadRule:
     is_joint: bool = False
     gradients_leave: bool = False
     host_gradients: HostGradients = "none"
+    adds_gradients: HostAccumulation = "on the host"
     needs_distributed_optimizer: str | None = None
     updates_on_gpu: bool = False
     overlaps_update: bool = False
@@ -241,7 +251,8 @@ class Framework:
     which are the defaults of a step. `attention_of_torch`: attention is torch's scaled_dot_product_attention.
     `lists_operations`: selective recomputation goes by a list of saved operations. `counts_layers`: the number of
     recomputed layers can be set. `keeps_passed`: stages have a receive buffer for every microbatch, and keep what they
-    sent. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
+    sent. `accumulates_unreduced`: gradients that ranks shard are reduced in the last microbatch of a step alone; else
+    in each. `hides_exchange_of`: units whose exchange with data-parallel ranks is hidden by computation, as it ships.
     `hides_sends_of`: schedules whose sends between stages are hidden behind the next microbatch, as it ships.
     `exchange_source`: where that was read, and the flags that hide other exchanges.
     `defaults`: what it ships for fields that a scenario leaves open. `not_taken`: what it ships that no answer takes,
@@ -273,6 +284,7 @@ class Framework:
     lists_operations: bool
     counts_layers: bool
     keeps_passed: bool
+    accumulates_unreduced: bool
     hides_exchange_of: frozenset[GatheredUnits]
     exchange_source: str
     retention: RetentionRule

@@ -30,6 +30,7 @@ FSDP2 = Framework(
         is_joint=True,
         gradients_leave=True,
         host_gradients="as computed",
+        adds_gradients="on the host",  # _fsdp_collectives.py, foreach_reduce: to_accumulate_grad
         moves_activations=True,
         flag="CPUOffloadPolicy",
         source="PyTorch, torch/distributed/fsdp, CPUOffloadPolicy: parameters, gradients and optimizer lie on the "
@@ -42,6 +43,9 @@ FSDP2 = Framework(
     lists_operations=False,
     counts_layers=True,  # the loop itself wraps layers
     keeps_passed=True,
+    # _fsdp_param_group.py: reduce_grads and all_reduce_grads are on until set_requires_gradient_sync or
+    # set_requires_all_reduce turns them off. torchtitan does neither to layers, nor does Lightning's Trainer.
+    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"layers"}),
     exchange_source="PyTorch: FSDP2 fetches the next layer while one computes; torch.distributed.pipelining waits for "
     "its sends; asynchronous tensor parallelism (torch._inductor.config._micro_pipeline_tp) is off",

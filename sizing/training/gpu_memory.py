@@ -308,8 +308,7 @@ def gpu_memory(
             parallelism,
             holders=holders,
             rule=whole,
-            num_microbatches=execution.num_microbatches or 0,
-            computes_again=execution.recomputation == "full",
+            num_microbatches=execution.num_microbatches or 1,
             activations=offloaded_fraction * waiting * (execution.num_microbatches or 0),
         )
         gradient_bytes = FRAMEWORKS[training.framework].keeps[training.precision].gradient_bytes

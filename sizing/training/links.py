@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import gpu_named, node_catalog
-from sizing.frameworks import base_dtype
+from sizing.frameworks import FRAMEWORKS, base_dtype
 from sizing.layout import Parallelism
 from sizing.layout.gradient_errors import GradientErrors
 from sizing.layout.holders import HolderClass
+from sizing.layout.parallelism import Ranks
 from sizing.layout.sharding import Sharding
 from sizing.ranges import plausible_range
 from sizing.state import Training
@@ -160,19 +161,35 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaExchange:
-    """Seconds of a step in which replicas reduce gradients, and in which they gather weights."""
+    """Seconds of a step in which replicas reduce gradients, so many times, and in which they gather weights."""
 
     reduce: float
     gather: float
+    num_reductions: int = 1
 
     def __add__(self, other: ReplicaExchange) -> ReplicaExchange:
         """Return the exchange of two stages, one after the other."""
-        return ReplicaExchange(self.reduce + other.reduce, self.gather + other.gather)
+        return ReplicaExchange(self.reduce + other.reduce, self.gather + other.gather, self.num_reductions)
 
     @property
     def seconds(self) -> float:
         """Seconds of both."""
         return self.reduce + self.gather
+
+
+def num_reductions(training: Training, sharding: Sharding, *, num_microbatches: int) -> int:
+    """Count how often in a step ranks reduce gradients: in each microbatch where they keep shards alone, else once.
+
+    Source: `accumulates_unreduced` of each framework; Rajbhandari et al. 2020, arXiv 1910.02054, section 5.2.
+
+    >>> from sizing.layout.sharding import shard_by_fsdp
+    >>> fsdp = shard_by_fsdp(Parallelism(data=8))
+    >>> frameworks = ("fsdp2", "accelerate")
+    >>> [num_reductions(Training(framework=name), fsdp, num_microbatches=4) for name in frameworks]
+    [4, 1]
+    """
+    is_whole = max(sharding.gradients) == 1 or FRAMEWORKS[training.framework].accumulates_unreduced
+    return 1 if is_whole else num_microbatches
 
 
 def exchange_of_replicas(
@@ -187,12 +204,13 @@ def exchange_of_replicas(
 ) -> ReplicaExchange:
     """Return the time to exchange gradients and weights in a step, before computing hides any of it.
 
-    r T gradients are reduce-scattered and w T weights gathered: once where weights are whole, gradients alone twice
-    where nothing is sharded (an all-reduce); where layers are gathered, w P twice and r T once in each microbatch. P
-    parameters of which T are trained; a frozen base of adapters in 4 or 8 bits is gathered as it is kept. Of
-    compressed gradients what their method exchanges; the time to compress them is not counted. A device of a schedule
-    that runs both ways exchanges both of its stages.
-    Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 7; links: Links.collective_seconds.
+    r T gradients are reduce-scattered in a group of g ranks that share the state, then r T/g all-reduced, twice the
+    bytes, with the other groups: num_reductions times. In a group w T weights are gathered once, or w P twice in each
+    microbatch where layers are gathered. g is 1 where nothing is sharded. P parameters of which T are trained; a frozen
+    base of adapters in 4 or 8 bits is gathered as it is kept. Of compressed gradients what their method exchanges; the
+    time to compress them is not counted. A device of a schedule that runs both ways exchanges both of its stages.
+    Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 7; Zhao et al. 2023, arXiv 2304.11277, section 3.2.2;
+    links: Links.collective_seconds.
     Eight GPUs reduce 4 bytes and gather 2 of a parameter over links of 301.5 GB/s, after 30 us each for dense and
     expert tensors, of weights and of gradients:
 
@@ -206,34 +224,33 @@ def exchange_of_replicas(
     """
     w, gathers_all = value_bytes(training), sharding.gathers in ("layers", "modules")
     of_base = QUANTIZED_BYTES.get(base_dtype(training) or "", w) / w
-    if gathers_all:
-        rounds = execution.num_microbatches or 1
-        reduced_bytes, gathered_bytes = float(reduced * rounds), 2.0 * w * rounds
-    elif sharding.optimizer.dense > 1 or sharding.gathers == "stages":
-        reduced_bytes, gathered_bytes = float(reduced), float(w)
-    else:
-        reduced_bytes, gathered_bytes = 2.0 * reduced, 0.0
+    num_microbatches = execution.num_microbatches or 1
+    reductions = num_reductions(training, sharding, num_microbatches=num_microbatches)
+    reduced_bytes, gathered_bytes = reductions * reduced, w * (2 * num_microbatches if gathers_all else 1)
     compressed = GradientErrors.of(training, parallelism)
-    dense, expert = parallelism.replicas
-    stride_of_experts = parallelism.expert * parallelism.expert_tensor_degree
+    strides = Ranks(parallelism.tensor, parallelism.expert * parallelism.expert_tensor_degree)
+    group = sharding.optimizer
+    groups = Ranks(*(n // g for n, g in zip(parallelism.replicas, group, strict=True)))
+    strides_of_groups = Ranks(*(stride * g for stride, g in zip(strides, group, strict=True)))
 
-    def collect(of_dense: float, of_experts: float) -> float:
-        if not of_dense + of_experts:
+    def collect(num_bytes: Sequence[float], num_ranks: Ranks, strides: Ranks) -> float:
+        if not any(num_bytes):
             return 0.0
-        return links.collective_seconds(
-            of_dense, num_ranks=dense, stride=parallelism.tensor
-        ) + links.collective_seconds(of_experts, num_ranks=expert, stride=stride_of_experts)
+        each = zip(num_bytes, num_ranks, strides, strict=True)
+        return sum(links.collective_seconds(size, num_ranks=n, stride=stride) for size, n, stride in each)
 
     def exchange(holder: HolderClass) -> ReplicaExchange:
         if compressed is not None:
-            return ReplicaExchange(collect(*compressed.exchanged_bytes(holder)), 0.0)
-        trained = [each.trained_parameters for each in (holder.dense, holder.expert)]
-        whole = [
-            each.parameters - (1.0 - of_base) * each.frozen_matrix_parameters for each in (holder.dense, holder.expert)
-        ]
+            return ReplicaExchange(collect(compressed.exchanged_bytes(holder), parallelism.replicas, strides), 0.0)
+        contents = holder.dense, holder.expert
+        trained = [each.trained_parameters for each in contents]
+        whole = [each.parameters - (1.0 - of_base) * each.frozen_matrix_parameters for each in contents]
+        of_groups = [2.0 * reduced_bytes * each / g for each, g in zip(trained, group, strict=True)]
         return ReplicaExchange(
-            collect(*(reduced_bytes * each for each in trained)),
-            collect(*(gathered_bytes * each for each in (whole if gathers_all else trained))),
+            collect([reduced_bytes * each for each in trained], group, strides)
+            + collect(of_groups, groups, strides_of_groups),
+            collect([gathered_bytes * each for each in (whole if gathers_all else trained)], group, strides),
+            reductions,
         )
 
     longest: dict[int, ReplicaExchange] = {}
@@ -260,8 +277,10 @@ class HostTraffic:
     """Bytes that pass the link between one GPU and its host in a step, and parameters that the host updates.
 
     `loaded`: weights for all forward passes, and as many again for each pass of `later_loads`. `gradients`: out beside
-    the backward passes. `activations`: out beside the forward passes, and in beside the backward passes. `update_out`,
-    `update_in`: when all passes have ended. `drive_loaded`, `drive_update`: what of it drives read and write.
+    the backward passes. `gradients_back`: sums of earlier microbatches, in before they go out again.
+    `gradients_waited`: out while the backward passes wait. `activations`: out beside the forward passes, and in beside
+    the backward passes. `update_out`, `update_in`: when all passes have ended. `drive_loaded`, `drive_update`: what of
+    it drives read and write.
     """
 
     loaded: float
@@ -273,11 +292,14 @@ class HostTraffic:
     updated_parameters: float
     drive_loaded: float
     drive_update: float
+    gradients_back: float = 0.0
+    gradients_waited: float = 0.0
 
     @property
     def state_bytes(self) -> float:
         """Bytes of state alone, in both directions."""
-        return self.loaded * (1 + self.later_loads) + self.gradients + self.update_out + self.update_in
+        gradients = self.gradients + self.gradients_back + self.gradients_waited
+        return self.loaded * (1 + self.later_loads) + gradients + self.update_out + self.update_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,13 +337,13 @@ def host_rates(offload: Offload, node: ResolvedNode, *, num_gpus: int) -> HostRa
 def waited_seconds(
     traffic: HostTraffic, rates: HostRates, *, forward_seconds: float, backward_seconds: float, overlaps_update: bool
 ) -> float:
-    """Return the time of host traffic that computation does not hide: max(0, c_f - f) + max(0, c_b - b) + u.
+    """Return the time of host traffic that computation does not hide: max(0, c_f - f) + max(0, c_b - b) + a + u.
 
     Args: f and b seconds of all forward and backward passes of the GPU.
-    c_f, c_b: what the link then carries, the longer of both ways, or the drives if they are slower. u, when the passes
-    have ended: gradients out, the CPUs' update, weights back; of an update in parts that follow one another on the
-    link, the drives and the CPUs, the longest. The update begins with the last gradient, without DeepSpeed's
-    delayed update.
+    c_f, c_b: what the link then carries, the longer of both ways, or the drives if they are slower; sums of gradients
+    come in before they go out. a: gradients for which the backward passes wait. u, when the passes have ended:
+    gradients out, the CPUs' update, weights back; of an update in parts that follow one another on the link, the drives
+    and the CPUs, the longest. The update begins with the last gradient, without DeepSpeed's delayed update.
     Source: Rhu et al. 2016, arXiv 1602.08124, section 3.3; Ren et al. 2021, arXiv 2101.06840, sections 4.1 and 5.1;
     Rajbhandari et al. 2021, arXiv 2104.07857, sections 5.2 and 6.2.
 
@@ -334,7 +356,8 @@ def waited_seconds(
     stored = traffic.activations / rates.link
     again = traffic.later_loads * loaded + stored
     waited = max(0.0, max(loaded, stored) - forward_seconds)
-    waited += max(0.0, max(again, traffic.gradients / rates.link) - backward_seconds)
+    gradients, sums = traffic.gradients / rates.link, traffic.gradients_back / rates.link
+    waited += max(0.0, max(again, gradients) + sums - backward_seconds) + traffic.gradients_waited / rates.link
     out, back = traffic.update_out / rates.link, traffic.update_in / rates.link
     update = traffic.updated_parameters / rates.parameters
     drives = _drive_seconds(traffic.drive_update, rates)

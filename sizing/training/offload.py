@@ -127,7 +127,6 @@ def offload_of(
         holders=holders,
         rule=rule,
         num_microbatches=without.num_microbatches or 1,
-        computes_again=without.recomputation == "full",
     )
     on_host, on_nvme = (
         state_bytes_off_gpu(training, parallelism, place=place, holders=holders, rule=rule)

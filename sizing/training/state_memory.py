@@ -26,7 +26,7 @@ from sizing.state.saved_state import PartName
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.state.training import FrameworkName
 from sizing.training.execution import value_bytes
-from sizing.training.links import HostTraffic
+from sizing.training.links import HostTraffic, num_reductions
 
 FP32_BYTES = 4
 """Bytes of a gradient that an optimizer on the host takes. Source: `offload` of each framework."""
@@ -285,13 +285,6 @@ def _held(content: Content, num_ranks: int) -> tuple[Content, int]:
     return (content, num_ranks) if content.fullest is None or num_ranks == 1 else (content.fullest, 1)
 
 
-FORWARD_AND_BACKWARD = 2
-"""Passes over the weights for one microbatch. Full recomputation adds one.
-
-Source: Rajbhandari et al. 2021, arXiv 2104.07857, section 4.1.
-"""
-
-
 def host_traffic(
     training: Training,
     parallelism: Parallelism,
@@ -299,16 +292,19 @@ def host_traffic(
     holders: Sequence[HolderClass],
     rule: StateRule,
     num_microbatches: int,
-    computes_again: bool,
     activations: float = 0.0,
 ) -> HostTraffic | None:
     """Return the traffic between the fullest GPU and its host in a step; None where nothing is offloaded.
 
     Args: `rule` of the state without offload; `activations` bytes of a step that are offloaded.
-    Weights off the GPU come in for each pass of each microbatch. An optimizer off the GPU takes the gradients, and
-    gives the weights back where those stay; one that updates on the GPU all the same comes in and goes out whole.
+    Weights off the GPU come in forward and backward for each microbatch, or once where a pipeline stage keeps them
+    gathered; a layer that is computed again has its gradients computed from the same weights. An optimizer off the GPU
+    takes the gradients, and gives the weights back where those stay; one that updates on the GPU all the same comes in
+    and goes out whole. Gradients that leave beside the backward passes do so as often as they are reduced, and are
+    added up as HostAccumulation says.
     Source: Ren et al. 2021, arXiv 2101.06840, section 4.1; Rajbhandari et al. 2021, arXiv 2104.07857, section 4.1;
-    `offload` of each framework.
+    `offload` of each framework; of layers that are computed again PyTorch 2.13, _fsdp_state.py, _post_forward, and
+    DeepSpeed 0.19.8, stage3_max_reuse_distance, 1e9 parameters.
     """
     offload = training.offload
     if offload is None:
@@ -322,27 +318,42 @@ def host_traffic(
         return max(per_parameter.rank_bytes(holder.dense, holder.expert) for holder in holders)
 
     state = max_rank_bytes(optimizer=rule.optimizer * share_off_gpu, statistics=rule.statistics * share_off_gpu)
-    gradients_out = max_rank_bytes(optimizer=rule.gradients * share_off_gpu)
-    gradients_beside_backward = gradients_out if share.gradients < 1 else 0.0
-    weights_in = max_rank_bytes(weights=rule.weights) * num_microbatches if has_weights else 0.0
+    gathers_once = rule.sharding.gathers == "stages"
+    weights_in = max_rank_bytes(weights=rule.weights) if has_weights else 0.0
+    weights_in *= 1 if gathers_once else num_microbatches
+    host_gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
+    of_microbatch = max_rank_bytes(optimizer=rule.gradients * share_off_gpu)
+    gradients_out = gradients_back = gradients_waited = 0.0
+    update_out = of_microbatch
     update_in = 0.0 if has_weights else max_rank_bytes(optimizer=rule.weights * share_off_gpu)
     if framework.updates_on_gpu:
-        gradients_beside_backward, gradients_out, update_in = 0.0, state, state
+        update_out = update_in = state
+    elif share.gradients < 1:
+        num_copies = num_reductions(training, rule.sharding, num_microbatches=num_microbatches)
+        update_out = 0.0
+        if framework.adds_gradients == "on the host":
+            gradients_out, gradients_waited = of_microbatch, (num_copies - 1) * of_microbatch
+        else:
+            has_buffer = rule.sharding.gathers == "modules"
+            num_sums = num_copies if has_buffer or num_copies > 1 else 0
+            gradients_out = num_sums * of_microbatch + max_rank_bytes(optimizer=host_gradients * share_off_gpu)
+            gradients_back = (num_copies if has_buffer else num_copies - 1) * of_microbatch
     weights_out = 0.0
     if has_weights and (not share_off_gpu or framework.updates_on_gpu):
         weights_out = max_rank_bytes(weights=rule.weights)
-    host_gradients = host_gradient_bytes(training.framework, computed_bytes=rule.gradients)
     bytes_on_drives = state + max_rank_bytes(optimizer=host_gradients * share_off_gpu)
     return HostTraffic(
         loaded=weights_in,
-        later_loads=FORWARD_AND_BACKWARD - 1 + computes_again,
-        gradients=gradients_beside_backward,
+        later_loads=0 if gathers_once else 1,
+        gradients=gradients_out,
         activations=activations,
-        update_out=gradients_out - gradients_beside_backward + weights_out,
+        update_out=update_out + weights_out,
         update_in=update_in,
         updated_parameters=0.0 if framework.updates_on_gpu else max_rank_bytes(optimizer=share_off_gpu),
         drive_loaded=weights_in if offload.weights == "nvme" else 0.0,
         drive_update=2.0 * bytes_on_drives if offload.optimizer == "nvme" else 0.0,
+        gradients_back=gradients_back,
+        gradients_waited=gradients_waited,
     )
 
 

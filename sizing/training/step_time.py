@@ -377,10 +377,10 @@ class Stage:
     def exposed_exchange(self, exchange: ReplicaExchange, slowest: SlowestStage, *, is_by_layer: bool) -> float:
         """Return the time of the exchange of replicas that computing does not hide.
 
-        Layer by layer it may hide behind all computing. Else gradients are reduced behind the last backward pass and
-        weights gathered behind the first forward pass; of v chunks each has gradients that are done while p
-        microbatches pass the chunks left: (p (v - 1) + 1)/v passes. Source: NVIDIA-NeMo/Megatron-Bridge,
-        docs/performance-guide.md, "Communication Overlaps and Tuning".
+        Layer by layer it may hide behind all computing. Else gradients are reduced behind the last backward pass, or
+        behind as many as they are reduced in, and weights gathered behind the first forward pass; of v chunks each has
+        gradients that are done while p microbatches pass the chunks left: (p (v - 1) + 1)/v passes.
+        Source: NVIDIA-NeMo/Megatron-Bridge, docs/performance-guide.md, "Communication Overlaps and Tuning".
         """
         fraction, both = self.overlaps.gradients, exchange.seconds
         if is_by_layer:
@@ -388,7 +388,8 @@ class Stage:
         p, v = self.execution.num_stages, self.execution.num_chunks
         num_passes = min((p * (v - 1) + 1) / v / (self.execution.num_microbatches or 1), 1.0)
         backward = slowest.compute_seconds - slowest.forward_seconds
-        reduced = self._hidden_seconds(exchange.reduce, backward * num_passes, fraction=fraction)
+        behind = backward * min(num_passes * exchange.num_reductions, 1.0)
+        reduced = self._hidden_seconds(exchange.reduce, behind, fraction=fraction)
         gathered = self._hidden_seconds(exchange.gather, slowest.forward_seconds * num_passes, fraction=fraction)
         return both - reduced - gathered
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sizing.cluster.node import gpu_catalog, node_catalog
 from sizing.errors import InvalidInput
 from sizing.report import answer
-from sizing.training.gpu_rates import COMMUNICATION_SHARE
-from sizing.training.gpu_rates import published_fractions
+from sizing.training.gpu_rates import COMMUNICATION_SHARE, LINKS_FRACTION, NETWORK_FRACTION, published_fractions
 from sizing.training.links import Links
 from sizing.training.step_errors import ErrorGroup, StepErrors, step_errors
 from sizing.training.step_time import StepTime
@@ -115,6 +114,45 @@ def test_tensor_ranks_that_do_not_share_a_sequence_move_the_norms_of_all_tokens_
     rate = gpu_catalog()["h100"].memory_bytes_per_second * published_fractions()["h100"]["memory"]
     longer = 3 * 64 * 4096 * num_bytes / rate  # forward once, backward twice, in 64 microbatches
     assert whole.compute_seconds - shared.compute_seconds == pytest.approx(longer)
+
+
+def exchanged(framework: str, *, num_microbatches: int = 1, overlap: float = 0, **degrees: int) -> float:
+    """Seconds in which 16 GPUs of two nodes exchange gradients and weights of 8 billion parameters, one by one."""
+    training = {"framework": framework, "distributed_optimizer": None, "global_batch_size": 16 * num_microbatches}
+    found = step(training=training | {"achieved": {"overlap": overlap}}, parallelism={"data": 16} | degrees)
+    return found.exchange_seconds
+
+
+PARAMETERS = 8_030_261_248
+LINK, ADAPTERS = LINKS_FRACTION * 450e9, NETWORK_FRACTION * 8 * 50e9
+"""Bytes per second of an H100's link, and of the adapters of a DGX H100."""
+
+
+def test_what_ranks_shard_is_reduced_in_each_microbatch() -> None:
+    """DeepSpeed 0.19.8, engine.py, allreduce_gradients: from ZeRO 2 on; ZeRO 1 and accelerate's no_sync wait."""
+    for stage, num_reductions in ((1, 1), (2, 8)):
+        once, eight = (exchanged("deepspeed", num_microbatches=m, zero_stage=stage) for m in (1, 8))
+        assert eight == pytest.approx(once * (num_reductions + 1) / 2, rel=1e-3)  # as many bytes as weights
+    fsdp, deferred = (exchanged(each, num_microbatches=8, shard_group=16) for each in ("fsdp2", "accelerate"))
+    assert (fsdp - deferred) / fsdp == pytest.approx(7 * 4 / (8 * (4 + 2 * 2)), rel=1e-3)
+
+
+def test_gradients_of_each_microbatch_hide_behind_its_backward_pass() -> None:
+    shown, hidden = (exchanged("deepspeed", num_microbatches=8, zero_stage=2, overlap=share) for share in (0, 1))
+    assert (shown - hidden) / (1 - COMMUNICATION_SHARE) > 7 / 8 * shown
+
+
+def test_a_shard_group_exchanges_over_its_own_links_and_shares_with_other_groups() -> None:
+    """Of P parameters in groups of g, 4 bytes are reduced and twice 2 gathered over the links that a group spans; 1/g of
+    the gradients is then all-reduced, twice, over the adapter of each GPU."""
+    eight = 8 * PARAMETERS * 7 / 8 / LINK + 2 * 4 * PARAMETERS / 8 * 1 / 2 / (ADAPTERS / 8)
+    assert exchanged("fsdp2", shard_group=8) == pytest.approx(eight, rel=5e-3)
+    of_four = 8 * PARAMETERS * 3 / 4 / LINK + 2 * 4 * PARAMETERS / 4 * 3 / 4 / (ADAPTERS / 4)
+    assert exchanged("fsdp2", shard_group=4) == pytest.approx(of_four, rel=5e-3)
+    assert exchanged("fsdp2", shard_group=16) == exchanged("fsdp2")
+    assert exchanged("fsdp2", shard_group=1) == pytest.approx(exchanged("ddp"), rel=1e-3)
+    one, four = (exchanged("fsdp2", num_microbatches=m, shard_group=8) for m in (1, 4))
+    assert four == pytest.approx(4 * one, rel=5e-3)
 
 
 EXCHANGES = {
