@@ -63,7 +63,6 @@ DEEPSPEED = Framework(
     counts_layers=False,  # the model's own code says what is computed again
     keeps_passed=False,
     # runtime/engine.py, allreduce_gradients: ZeRO 2 and 3 reduce where accumulation goes on, too.
-    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"modules"}),
     exchange_source="DeepSpeed, runtime/zero/config.py: overlap_comm is on with ZeRO 3 alone; runtime/pipe/engine.py "
     "waits for its sends",

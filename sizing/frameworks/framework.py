@@ -284,11 +284,11 @@ class Framework:
     lists_operations: bool
     counts_layers: bool
     keeps_passed: bool
-    accumulates_unreduced: bool
     hides_exchange_of: frozenset[GatheredUnits]
     exchange_source: str
     retention: RetentionRule
     hides_sends_of: frozenset[Schedule] = frozenset()
+    accumulates_unreduced: bool = False
     defaults: tuple[ShippedDefault, ...] = ()
     not_taken: Mapping[tuple[str, ...], Assumption] = field(default_factory=dict)
     distributed_optimizer: bool = False

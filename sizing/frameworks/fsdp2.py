@@ -45,7 +45,6 @@ FSDP2 = Framework(
     keeps_passed=True,
     # _fsdp_param_group.py: reduce_grads and all_reduce_grads are on until set_requires_gradient_sync or
     # set_requires_all_reduce turns them off. torchtitan does neither to layers, nor does Lightning's Trainer.
-    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"layers"}),
     exchange_source="PyTorch: FSDP2 fetches the next layer while one computes; torch.distributed.pipelining waits for "
     "its sends; asynchronous tensor parallelism (torch._inductor.config._micro_pipeline_tp) is off",

@@ -46,7 +46,6 @@ MAXTEXT = Framework(
     counts_layers=False,  # it goes by lists of operations
     keeps_passed=False,
     # utils/gradient_accumulation.py: a scan adds gradients up that have the sharding of the parameters.
-    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"layers"}),
     exchange_source="MaxText: XLA's latency-hiding scheduler moves all-gathers of weights beside the layer before; "
     "collective matrix products are off (xla_gpu_multi_streamed_windowed_einsum)",

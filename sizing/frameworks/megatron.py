@@ -58,7 +58,6 @@ MEGATRON = Framework(
     lists_operations=False,
     counts_layers=True,  # --recompute-num-layers
     keeps_passed=False,
-    accumulates_unreduced=False,
     hides_exchange_of=frozenset({"layers"}),
     hides_sends_of=frozenset({"interleaved"}),
     exchange_source="Megatron-LM, megatron/training/arguments.py: overlap_p2p_comm is on, and set to False without an "

@@ -88,9 +88,9 @@ TRAFFIC_OF_SCORES = 4.0
 """Times that eager attention moves each score: the product writes it, softmax reads and writes it, the next product
 reads it. It computes the scores of all pairs, also those that are masked."""
 VALUES_AROUND_A_NORM = 2.5
-"""Values that a norm and a residual sum move, over those of the norm: five over two, `sizing/training/layer_work.py`. All
-ranks of a tensor group move those of all tokens where they do not share them, without sequence parallelism: Korthikanti
-et al. 2022, arXiv 2205.05198, section 4.2.2."""
+"""Values that a norm and a residual sum move, over those of the norm: five over two, `sizing/training/layer_work.py`.
+Without sequence parallelism each rank of a tensor group moves those of all tokens: Korthikanti et al. 2022, arXiv
+2205.05198, section 4.2.2."""
 TRAFFIC_OF_LOSS = 3.0
 """Times that what a loss holds is moved: written, read, and as a gradient written."""
 

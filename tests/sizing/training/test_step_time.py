@@ -89,11 +89,12 @@ def test_gradients_hide_behind_the_last_backward_pass_and_weights_behind_the_fir
 )
 @pytest.mark.parametrize("name", ["layers", "chunks", "context"])
 def test_what_an_exchange_takes_from_computing_beside_it_is_counted(name: str, node: str, share: float) -> None:
-    degrees, of_training = {
+    setups: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
         "layers": ({"data": 8}, {"framework": "fsdp2", "distributed_optimizer": None}),
         "chunks": ({"tensor": 2, "pipeline": 4, "virtual_pipeline": 4, "data": 2}, {}),
         "context": ({"context": 8}, {"sequence_length": 65_536, "global_batch_size": 8}),
-    }[name]
+    }
+    degrees, of_training = setups[name]
     exchange = "context" if name == "context" else "gradients"
     shown, hidden = (
         step(node=node, parallelism=degrees, training=of_training | {"achieved": {"overlap": {exchange: each}}})
