@@ -37,7 +37,10 @@ from sizing.training.step_errors import StepFacts, step_errors
 class StepTime(StrictModel):
     """How long a step of training takes, part by part, on the slowest stage."""
 
-    seconds: float = Field(description="Seconds from one step of the optimizer to the next.")
+    seconds: float = Field(
+        description="Seconds from one step of the optimizer to the next. In RL those of the policy alone: its critic, "
+        "which takes a step of its own, and the generation of text are not counted."
+    )
     seconds_low: float = Field(
         description="Seconds at the lower end of the range in which nine of ten measured runs like this lay. Those are "
         "on this GPU, with or without experts, else on all GPUs; all runs where something was never measured. Where "

@@ -421,3 +421,12 @@ def test_what_is_frozen_takes_its_part_of_the_time_alone(name: str) -> None:
     frozen, whole = (step(training={"frozen": names}, parallelism={"data": 2}) for names in ([name], []))
     every = step(training={"frozen": ["attention", "ffn", "output_head"]}, parallelism={"data": 2})
     assert every.compute_seconds < frozen.compute_seconds < whole.compute_seconds
+
+
+def test_the_step_of_a_policy_is_told_alone_beside_its_critic() -> None:
+    degrees = {"tensor": 8, "data": 2}
+    alone, beside = (
+        step(parallelism=degrees, training=models)
+        for models in ({}, {"reinforcement": {"critic_parameters": 8_000_000_000}})
+    )
+    assert beside == alone
