@@ -12,6 +12,7 @@ from sizing.frameworks import FRAMEWORKS
 from sizing.layout.formats import formats_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import Scenario, scenario_from
+from sizing.training.gpu_rates import COMMUNICATION_SHARE
 from sizing.training.kernels import COMPILED, kernels_of
 from tests.sizing.frameworks.toy_framework import TOY
 
@@ -50,6 +51,7 @@ def test_it_saves_what_its_module_keeps_in_the_format_that_is_its_default() -> N
 
 def test_its_memory_and_time_follow_its_rules() -> None:
     ours, fsdp2 = toy_report().training, answer(toy_scenario().model_copy(update={"training": _fsdp2()})).training
+    shown = answer(toy_scenario().model_copy(update={"training": _fsdp2(achieved={"overlap": 0})})).training.step
     per_parameter = ours.gpu_state_bytes / fsdp2.gpu_state_bytes
     assert per_parameter == pytest.approx((2 + 2 + 12) / (4 + 4 + 8))
     assert ours.activation_bytes is not None
@@ -57,7 +59,9 @@ def test_its_memory_and_time_follow_its_rules() -> None:
     assert ours.activation_bytes < fsdp2.activation_bytes
     assert ours.step is not None
     assert fsdp2.step is not None
-    assert ours.step.exchange_seconds > fsdp2.step.exchange_seconds == 0.0
+    assert shown is not None
+    assert fsdp2.step.exchange_seconds == pytest.approx(COMMUNICATION_SHARE * shown.exchange_seconds)
+    assert ours.step.exchange_seconds > fsdp2.step.exchange_seconds
     assert kernels_of(toy_scenario().training) is COMPILED
 
 
@@ -69,5 +73,5 @@ def test_it_offloads_what_it_can_and_refuses_the_rest() -> None:
         toy_report(offload={"weights": "host"})
 
 
-def _fsdp2() -> Any:
-    return toy_scenario().training.model_copy(update={"framework": "fsdp2"})
+def _fsdp2(**training: Any) -> Any:
+    return toy_scenario(**training).training.model_copy(update={"framework": "fsdp2"})
