@@ -170,6 +170,8 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     answer = page.locator("#cluster-answer")
     page.locator("#cluster-answer[aria-busy=false]").wait_for()
     assert "41 jobs on 704 nodes (5,632 GPUs)" in words(answer)
+    page.set_viewport_size({"width": 360, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.get_by_role("button", name="Add a job").click()
     assert page.evaluate("document.activeElement.id") == "jobs.2.name"
     page.locator("[id='jobs.2.name']").fill(HOSTILE)
