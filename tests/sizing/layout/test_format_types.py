@@ -42,8 +42,6 @@ MEANS_SOMETHING_ELSE = {
     ("sizing/training/execution.py", "full"): "recomputation",
     ("sizing/state/training.py", "full"): "recomputation",
     ("sizing/questions/layouts/memory_savings.py", "full"): "recomputation",
-    ("sizing/training/offload.py", "full"): "recomputation",
-    ("sizing/training/gpu_memory.py", "full"): "recomputation",
     ("sizing/questions/techniques/registry.py", "full"): "recomputation",
     ("sizing/layout/formats/registry.py", "full"): "a kind of format",
     ("sizing/state/training.py", "hf-trainer"): "a name for a framework",
