@@ -17,6 +17,7 @@ Count = Annotated[int, Field(ge=1, le=10_000)]
 
 _Layers = Annotated[
     tuple[Annotated[int, Field(ge=0, le=9_999)], ...],
+    Field(min_length=1, max_length=10_000),
     BeforeValidator(lambda layers: layers.split(",") if isinstance(layers, str) else layers),
 ]
 """Input: numbers of layers."""
@@ -60,7 +61,7 @@ class Architecture(InputModel):
         description="Tokens that a token attends to at most in layers with sliding-window attention, itself among "
         "them. Default: none, all before it.",
     )
-    sliding_window_layers: Annotated[_Layers, Field(min_length=1, max_length=10_000)] | None = Field(
+    sliding_window_layers: _Layers | None = Field(
         None,
         description="Numbers of the layers with sliding-window attention, from 0; as text with commas: 0,2,4. "
         "Default: all, where sliding_window is given.",
