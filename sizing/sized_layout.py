@@ -197,11 +197,6 @@ def _size_layout(key: _LayoutKey) -> SizedLayout:
     checkpoint_layout = _lay_out(scenario, model, node)
     sharding, holders = checkpoint_layout.sharding, checkpoint_layout.holders
     memory = gpu_memory(training, parallelism, holders=holders, sharding=sharding, model=model, node=node)
-    models = training.reinforcement
-    if memory is not None and models is not None and models.critic_parameters is not None:
-        policy = training.model_copy(update={"reinforcement": None})
-        alone = size_layout(scenario.model_copy(update={"training": policy})).memory
-        memory = memory.model_copy(update={"step": alone and alone.step})
     question = MemoryQuestion(scenario.model, training, saved_as=checkpoint_layout.saved_as, node=node)
     return SizedLayout(
         text=key.text,

@@ -12,9 +12,10 @@ from sizing.cluster import ResolvedNode
 from sizing.frameworks import FRAMEWORKS
 from sizing.layout import Parallelism
 from sizing.layout.gradient_errors import GradientErrors
-from sizing.layout.holders import HolderClass
-from sizing.layout.sharding import Sharding
-from sizing.layout.stages import StageSpan
+from sizing.layout.holders import HolderClass, holder_classes
+from sizing.layout.sharding import Sharding, resident_holders
+from sizing.layout.stages import StageSpan, stage_spans
+from sizing.layout.trained_model import trained_inventory
 from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
@@ -248,6 +249,16 @@ class GpuMemory(StrictModel):
         return self.state_fits if self.fits is None else self.fits
 
 
+def holders_in_training(
+    model: ResolvedModel, training: Training, parallelism: Parallelism, sharding: Sharding
+) -> tuple[HolderClass, ...]:
+    """Return the classes of ranks that hold alike, with what training keeps of their tensors."""
+    inventory = trained_inventory(model.inventory, training)
+    is_folded = training.folds_pipeline
+    spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
+    return resident_holders(holder_classes(spans, parallelism, ()), training, parallelism, sharding)
+
+
 def gpu_memory(
     training: Training,
     parallelism: Parallelism,
@@ -298,7 +309,11 @@ def gpu_memory(
     ranks = memory_by_rank(holders, rule, execution, peaks, errors)
     fullest = _describe_fullest(max(ranks, key=lambda each: each.total_bytes), execution, capacity=capacity)
     work, step = work or model_work(model, training), None
-    if work:
+    if training.reinforcement is not None and training.reinforcement.critic_parameters is not None:
+        policy = training.model_copy(update={"reinforcement": None})  # its critic takes a step of its own
+        alone = holders_in_training(model, policy, parallelism, sharding)
+        step = gpu_memory(policy, parallelism, holders=alone, sharding=sharding, model=model, node=node, work=work).step
+    elif work:
         spans = {holder.span.stages.start: holder.span for holder in holders}
         waiting = 0.0
         if offloaded_fraction:

@@ -18,23 +18,21 @@ from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import CheckpointFormat, formats_of, is_allowed
 from sizing.layout.fsdp_shards import FsdpMesh
-from sizing.layout.holders import HolderClass, holder_classes
+from sizing.layout.holders import HolderClass
 from sizing.layout.sharding import (
     ZERO_STAGE_OF_WEIGHTS,
     Sharding,
     has_distributed_optimizer,
-    resident_holders,
     zero_stage_of,
 )
-from sizing.layout.stages import stage_spans
-from sizing.layout.trained_model import resolved_model, trained_inventory
+from sizing.layout.trained_model import resolved_model
 from sizing.model import Model, ResolvedModel
 from sizing.state import StatePart, Training
 from sizing.state.offload import Offload, Place
 from sizing.state.optimizers import needs_whole_matrices
 from sizing.state.training import Recomputation
 from sizing.training.activations import uncounted_activations
-from sizing.training.gpu_memory import GpuMemory, gpu_memory
+from sizing.training.gpu_memory import GpuMemory, gpu_memory, holders_in_training
 from sizing.training.in_flight import Gathered, gathered_of
 from sizing.training.layer_work import model_work
 from sizing.training.state_memory import StateRule, state_bytes_off_gpu
@@ -146,10 +144,7 @@ class MemoryQuestion:
         key = parallelism.model_copy(update=_REPLICAS), is_folded, sharding.mesh, statistics
         if key not in self._known_holders:
             model = self.model(tensor=parallelism.tensor)
-            inventory = trained_inventory(model.inventory, training)
-            spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
-            holders = holder_classes(spans, parallelism, ())
-            self._known_holders[key] = resident_holders(holders, training, parallelism, sharding)
+            self._known_holders[key] = holders_in_training(model, training, parallelism, sharding)
         return self._known_holders[key]
 
     def may_divide(self, given: Parallelism) -> bool:
