@@ -15,6 +15,8 @@ from sizing.model.composed.pieces import Attention, Experts, FeedForward, Latent
 from sizing.model.inventory import Inventory, TensorGroup, progression
 from sizing.state import Training
 
+OF_A_NORM, OF_A_SUM = 2.0, 3.0
+"""Values moved for each: a norm reads one and writes one, a residual sum reads two and writes one."""
 CAUSAL = 0.5
 """Share of all pairs of tokens that a token may look at."""
 
@@ -59,8 +61,9 @@ class NoWork(Exception):
 
 
 def _norms(piece: Norms, _: int) -> Work:
-    """Count five values: a norm reads one and writes one, a residual sum reads two and writes one."""
-    return Work(values=5.0 * piece.hidden * piece.norms, norm_values=2.0 * piece.hidden * piece.norms)
+    """Count a norm and the residual sum beside it."""
+    num_values = piece.hidden * piece.norms
+    return Work(values=(OF_A_NORM + OF_A_SUM) * num_values, norm_values=OF_A_NORM * num_values)
 
 
 def _attention(piece: Attention, _: int) -> Work:

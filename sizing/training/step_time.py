@@ -19,7 +19,7 @@ from sizing.strict_model import StrictModel
 from sizing.training.execution import Execution, loss_of, recompute_modules_of, value_bytes
 from sizing.training.gpu_rates import GpuRates, achieved_rates, gpu_rates, guessed_fraction
 from sizing.training.kernels import LOSSES, cached_bytes, kernels_of
-from sizing.training.layer_work import CAUSAL, ModelWork, Work
+from sizing.training.layer_work import CAUSAL, OF_A_NORM, OF_A_SUM, ModelWork, Work
 from sizing.training.links import (
     HostTraffic,
     Links,
@@ -90,10 +90,6 @@ one 4, sums 6 in both; silu and product 10 and 6."""
 TRAFFIC_OF_SCORES = 4.0
 """Times that eager attention moves each score: the product writes it, softmax reads and writes it, the next product
 reads it. It computes the scores of all pairs, also those that are masked."""
-VALUES_AROUND_A_NORM = 2.5
-"""Values that a norm and a residual sum move, over those of the norm: five over two, `sizing/training/layer_work.py`.
-Without sequence parallelism each rank of a tensor group moves those of all tokens: Korthikanti et al. 2022, arXiv
-2205.05198, section 4.2.2."""
 TRAFFIC_OF_LOSS = 3.0
 """Times that what a loss holds is moved: written, read, and as a gradient written."""
 
@@ -279,7 +275,8 @@ class Stage:
         if self.execution.attention == "eager" and "core-attn" in modules:
             moved = TRAFFIC_OF_SCORES * layers.heads * self.execution.sequence_length * value_bytes(self.training)
             again = attention + tokens * moved / self.gpu.memory_bytes_per_second
-        values = layers.norm_values * ("layernorm" in modules) + layers.expert_values * ("moe-act" in modules)
+        whole = self.parallelism.tensor / self.execution.num_sharing
+        values = whole * layers.norm_values * ("layernorm" in modules) + layers.expert_values * ("moe-act" in modules)
         products_again = layers.up_projections * ("mla-up-proj" in modules)
         return again + tokens * sum(self._forward_parts(Work(matrices=products_again, values=values)))
 
@@ -323,10 +320,14 @@ class Stage:
         return self.links.send_seconds(moved, stride=stride) if self.execution.num_stages > 1 else 0.0
 
     def _forward_parts(self, layers: Work) -> tuple[float, float, float]:
-        """Return the seconds of a token in matrix products, in attention, and in operations bound by memory."""
+        """Return the seconds of a token in matrix products, in attention, and in operations bound by memory.
+
+        Without sequence parallelism each rank of a tensor group moves the norms and sums of all its tokens.
+        Source: Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2.
+        """
         traffic = TRAFFIC_OF_EAGER if kernels_of(self.training).fp32_norm_inputs else 1.0
         whole = self.parallelism.tensor / self.execution.num_sharing
-        of_norms = (whole - 1.0) * VALUES_AROUND_A_NORM * layers.norm_values
+        of_norms = (whole - 1.0) * (1.0 + OF_A_SUM / OF_A_NORM) * layers.norm_values
         values, length = (layers.values + of_norms) * traffic, self.execution.sequence_length
         pairs = self.work.attention_flops(layers, length)
         if self.execution.attention == "eager":

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from sizing.cluster.node import gpu_catalog, node_catalog
 from sizing.errors import InvalidInput
+from sizing.questions.layouts.answer import answer_layouts
+from sizing.questions.layouts.request import LayoutsRequest
 from sizing.report import answer
 from sizing.training.gpu_rates import COMMUNICATION_SHARE, LINKS_FRACTION, NETWORK_FRACTION, published_fractions
 from sizing.training.links import Links
@@ -115,6 +117,17 @@ def test_tensor_ranks_that_do_not_share_a_sequence_move_the_norms_of_all_tokens_
     rate = gpu_catalog()["h100"].memory_bytes_per_second * published_fractions()["h100"]["memory"]
     longer = 3 * 64 * 4096 * num_bytes / rate  # forward once, backward twice, in 64 microbatches
     assert whole.compute_seconds - shared.compute_seconds == pytest.approx(longer)
+    of_norms = [
+        step(
+            "llama-3.1-70b",
+            parallelism={"tensor": 8},
+            training={"sequence_parallel": each, "recompute_modules": ["layernorm"]},
+        ).compute_seconds
+        - before.compute_seconds
+        for each, before in ((True, shared), (False, whole))
+    ]
+    assert of_norms[1] == pytest.approx(8 * of_norms[0])
+    assert of_norms[0] == pytest.approx(longer * (2 / 5) / 3 / 7)  # read and written again once, by an eighth each
 
 
 def exchanged(framework: str, *, num_microbatches: int = 1, overlap: float = 0, **degrees: int) -> float:
@@ -430,3 +443,8 @@ def test_the_step_of_a_policy_is_told_alone_beside_its_critic() -> None:
         for models in ({}, {"reinforcement": {"critic_parameters": 8_000_000_000}})
     )
     assert beside == alone
+    training: dict[str, Any] = TRAINING | {"framework": "fsdp2", "distributed_optimizer": None}
+    training |= {"reinforcement": {"critic_parameters": 8_000_000_000}}
+    searched = {"model": {"preset": "llama-3.1-8b"}, "training": training, "cluster": {"num_gpus": 16}}
+    found = answer_layouts(LayoutsRequest.model_validate({"scenario": searched})).layouts[0]
+    assert found.step_seconds == step(training=training, parallelism=found.parallelism.model_dump()).seconds
