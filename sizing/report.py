@@ -38,8 +38,9 @@ from sizing.run.publication import (
     publication_warnings,
 )
 from sizing.run.reduction_effect import stored_bytes
-from sizing.run.remedies import with_remedies
+from sizing.run.remedies import planning_warnings, with_remedies
 from sizing.run.request import RunRequest
+from sizing.run.required import with_obstacle
 from sizing.run.retention import with_further_bytes
 from sizing.run.solver import GOODPUT, values_for_all_targets
 from sizing.run.storage_warnings import (
@@ -215,6 +216,9 @@ def answer(
     limits = _job_limits(results, intervals.figures.get("write.seconds"))
     checks = with_remedies(run.targets, request, run, given=scenario.targets.model_fields_set)
     together, beyond = values_for_all_targets(request) if request.asks(GOODPUT) else ({}, [])
+    needed = together
+    if not request.asks(GOODPUT):
+        needed = {f"storage.profile.{field}": rate for field, rate in run.required.file_system_rates.items()}
     return SizingReport(
         model=ModelSize.of(layout.model, layout.checkpoint_layout),
         checkpoint=layout.checkpoint_layout.size,
@@ -236,7 +240,11 @@ def answer(
         headline=weighed.headline,
         guesses=weighed.guesses,
         guessed_ranges=weighed.ranges,
-        warnings=[*_warnings(results, cannot_run, limits), *guess_warnings(layout, assumptions)],
+        warnings=[
+            *_warnings(results, cannot_run, limits),
+            *planning_warnings(request, needed, beyond),
+            *guess_warnings(layout, assumptions),
+        ],
     )
 
 
@@ -315,6 +323,14 @@ def _compute_results(scenario: Scenario) -> _Results:
         link_bytes_per_second=None if copy_rate is None else float(copy_rate),  # as copies of saves
         uncopied_fraction=1.0 - float(layout.workload.write.linked_over_copied),
     )
+    run = evaluate(layout.workload, inputs).report
+    required = with_obstacle(
+        run.required,
+        inputs.targets,
+        workload=layout.workload,
+        profile=inputs.profile,
+        checkpoint=inputs.checkpoint,
+    )
     return _Results(
         scenario=scenario,
         layout=layout,
@@ -325,7 +341,7 @@ def _compute_results(scenario: Scenario) -> _Results:
             scenario.training, scenario.parallelism, checkpoint_layout=layout.checkpoint_layout
         ),
         host_memory=_host_memory(scenario, layout, offload),
-        run=evaluate(layout.workload, inputs).report,
+        run=run.model_copy(update={"required": required}),
         publication=_publication(scenario, layout, storage),
     )
 

@@ -25,6 +25,8 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         effect = met_together(report.targets_beyond_storage)
         yield Row("together", "", f"{rates_text(report.needed_together)}: {effect}")
     required, capacity = report.required, report.capacity
+    if required.write_obstacle is not None:
+        yield Row("min write bandwidth", "no rate", required.write_obstacle)
     if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
         per_node = min_rate_text(required.write_per_node_bytes_per_second)
         yield Row(

@@ -31,6 +31,7 @@ from sizing.run.solver import (
     ROUNDED_UP,
     is_held_by_adapters,
     joint_solution,
+    known_targets,
     min_interval_for_overhead_seconds,
 )
 from sizing.run.targets import TargetCheck
@@ -55,6 +56,9 @@ _ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are 
 _NO_STORAGE = "no storage meets it at any interval: "
 _NO_SINGLE_VALUE = "no bandwidth alone and no interval that the tiers allow meets it"
 _OF_SAVES = ("max_stall_seconds", "max_overhead_fraction")
+_MOSTLY_PLANNING = 2.0
+"""Ratio of a rate to that with cached plans from which on a warning has both. A choice: an assumed planning time then
+takes at least half of what the targets leave for a save."""
 
 
 def with_remedies(
@@ -197,7 +201,7 @@ def _rates_to_raise(request: RunRequest, values: Mapping[str, float]) -> Mapping
 def _what_is_left(request: RunRequest, target: str) -> str:
     """Say what takes too long where storage takes no time, and what would meet the target all the same."""
     best = request.with_values(request.unlimited)
-    otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
+    otherwise = with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
     if target == GOODPUT:
         reached = percent_text(best_goodput_fraction(best) or 0.0)
         return f"unlimited bandwidth reaches {reached}{goodput_with_less_text(best, best_goodput_fraction)}{otherwise}"
@@ -227,14 +231,46 @@ def process_text(request: RunRequest) -> str:
     return "" if rate is None else range_text(ONE_PROCESS, rate)
 
 
-def _with_cached_plans_text(request: RunRequest, target: str) -> str:
+def planning_warnings(
+    request: RunRequest, needed: Mapping[str, float], beyond_storage: Collection[str]
+) -> Iterator[str]:
+    """Warn of rates to buy that follow from a planning time that nobody stated, beside those with cached plans.
+
+    `needed` are the rates, and the interval where it must change, that together meet the targets but those beyond
+    storage.
+    """
+    assumed, cached = planning_text(request), with_cached_plans(request)
+    if not (assumed and cached and needed):
+        return
+    targets = tuple(target for target in known_targets(request) if target not in beyond_storage)
+    if GOODPUT in targets or INTERVAL in needed:
+        solution = joint_solution(cached, targets)
+        values = solution.values if solution else None
+    else:  # in closed form, as to solve takes a hundred times as long as to answer
+        rates = cached.at({}).required.file_system_rates
+        values = {f"storage.profile.{field}": rate for field, rate in rates.items()}
+        values = values if WRITE_RATE in values else None
+    if values is None:
+        return
+    given = {path: request.given(path) or 0.0 for path in (WRITE_RATE, READ_RATE)}
+    if all(needed.get(path, 0.0) <= _MOSTLY_PLANNING * values.get(path, rate) for path, rate in given.items()):
+        return
+    planning = next(_computed_planning(request)) * float(request.workload.write.num_planned_ranks)
+    yield (
+        f"Planning takes {seconds_text(planning)} of each save{assumed}, so to buy is {rates_text(needed)}; with "
+        f"{CACHED_PLANS} it is {rates_text(values) or 'no more than given'}. Give checkpoint.cached_plans, or "
+        f"what you measured as {PLANNING}"
+    )
+
+
+def with_cached_plans_text(request: RunRequest, target: str) -> str:
     """What would meet a target if saves reused their plans; empty where nothing would, or they do."""
     cached = with_cached_plans(request)
     solution = joint_solution(cached, (target,), first="write") if cached else None
     if cached is None or solution is None:
         return ""
-    rates = _solution_text(cached, target, solution.values) or "the rates given"
-    return f"; with {CACHED_PLANS}, {rates} would meet it"
+    others = "any bandwidth" if solution.is_any else "the rates given"
+    return f"; with {CACHED_PLANS}, {_solution_text(cached, target, solution.values) or others} would meet it"
 
 
 def _copy_remedy(request: RunRequest, target: str) -> str:
@@ -243,7 +279,7 @@ def _copy_remedy(request: RunRequest, target: str) -> str:
     if rate is None:
         planning, export = planning_text(request), export_to_wait_for(request.at({}))
         beside = f", planning{planning} included," if planning else ""
-        otherwise = _with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
+        otherwise = with_cached_plans_text(request, target) + _beyond_cache_text(request, target)
         beside = f"what comes beside the copy{beside} stalls for longer"
         if export is not None:
             beside = f"the export{process_text(request)} alone takes {seconds_text(export.stall_seconds or 0.0)}"

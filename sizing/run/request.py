@@ -100,7 +100,7 @@ class RunRequest:
         checkpoint = with_arrays(self.inputs.checkpoint, blocks.get("checkpoint", {}))
         profile = self.inputs.profile
         if rates := blocks.get("storage.profile"):
-            profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
+            profile = with_arrays(profile or StorageProfile.of(), rates)
         return RunRequest(self.workload, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
 
     def whole_interval_seconds(self, seconds: Numbers) -> Numbers:

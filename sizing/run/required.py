@@ -22,6 +22,7 @@ from sizing.run.tiers import TierLevel, levels_of_tiers, max_save_stall_seconds
 from sizing.run.workload import ONE_PROCESS, CheckpointWorkload
 from sizing.run.write import (
     CACHED_PLANS,
+    PLANNING,
     at_copy_rate,
     cached_planning_fraction,
     staging_wait_seconds,
@@ -33,7 +34,7 @@ from sizing.storage.limits import Demand, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Rates, document_name
 from sizing.storage.transfer import Numbers
-from sizing.units import seconds_text
+from sizing.units import min_rate_text, seconds_text
 
 WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_seconds"]
 
@@ -61,6 +62,11 @@ class Required(Figures):
         "drain before the next. With checkpoint.staging_bytes a stall target may need more."
     )
     write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
+    write_obstacle: str | None = Field(
+        None,
+        description="Why no write rate meets write_target, and what would, in a sentence. Null where a rate does, and "
+        "in sweeps.",
+    )
     device_to_host_bytes_per_second: float | None = Field(
         None,
         description="Min rate of one GPU's copy to host memory that meets the stall targets, in bytes per second. "
@@ -389,6 +395,35 @@ def _stalled_beside_copy_seconds(
     return plans + staging_wait_seconds(moved.shared_seconds, staging_bytes=budget, workload=workload)
 
 
+def with_obstacle(
+    required: Required,
+    targets: Targets,
+    *,
+    workload: CheckpointWorkload,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
+) -> Required:
+    """The block with a sentence that says why no write rate is enough, where none is, and whether cached plans help."""
+    if required.write_bytes_per_second is not None:
+        return required
+    rates, step = profile.write if profile else Rates(), workload.write
+    why = f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([step], required.write_seconds, rates)}"
+    planning = float(serial_steps(rates, [step]).get("planning", 0.0))
+    if planning and rates.planning_seconds_per_rank is None:
+        assumed = float(step.planning_seconds_per_rank)
+        shorter = (profile or StorageProfile.of()).with_rates(
+            "write", planning_seconds_per_rank=assumed * cached_planning_fraction(checkpoint)
+        )
+        cached = required_of(targets, workload=workload, profile=shorter, checkpoint=checkpoint, reliability=None)
+        if cached.write_bytes_per_second is not None:
+            told = "" if checkpoint.cached_plans is False else range_text(PLANNING, assumed, per=" per rank")
+            rate = min_rate_text(cached.write_bytes_per_second)
+            why += (
+                f". Planning{told} takes {seconds_text(planning)} of them: for {rate} to be enough give {CACHED_PLANS}"
+            )
+    return required.model_copy(update={"write_obstacle": why})
+
+
 def required_warnings(
     required: Required,
     checks: Sequence[TargetCheck],
@@ -399,18 +434,28 @@ def required_warnings(
 ) -> Iterator[str]:
     """Which targets no rate can meet, but for those that are known to be missed: these have a remedy each."""
     missed = {check.target for check in checks if check.met is False}
-    if required.write_bytes_per_second is None and required.write_target not in missed:
-        rates = profile.write if profile else Rates()
-        why = _no_rate([workload.write], required.write_seconds, rates, checkpoint=checkpoint)
-        yield f"The {_WRITE_TARGETS[required.write_target]} {why}"
+    if required.write_obstacle is not None and required.write_target not in missed:
+        yield required.write_obstacle
+    plans = float(_stalled_by_planning_seconds(profile, workload)) if checkpoint.mode == "async" else 0.0
+    limits = {check.target: check.wanted for check in checks if check.met is None}
+    for target in filter(limits.__contains__, _WRITE_TARGETS):
+        limit = limits[target] * (checkpoint.interval_seconds if target == "max_overhead_fraction" else 1.0)
+        if plans >= limit:
+            is_open = profile is None or profile.write.planning_seconds_per_rank is None
+            cached = plans * (cached_planning_fraction(checkpoint) if is_open else 1.0)
+            remedy = f". Give {CACHED_PLANS}" if cached < limit else ""
+            yield (
+                f"The {_WRITE_TARGETS[target]} is not met at any bandwidth: training waits for planning, which "
+                f"takes {seconds_text(plans)}{remedy}"
+            )
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = workload.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates(), checkpoint=checkpoint)}"
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates())}"
 
 
-def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates, *, checkpoint: Checkpoint) -> str:
-    """Say what takes longer than a target leaves, whatever the bandwidth; name cached plans where they are enough."""
+def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
+    """Say what takes longer than a target leaves, whatever the bandwidth."""
     through_adapters = float(sum(step.network_seconds for step in steps))
     if through_adapters > seconds:
         taken = seconds_text(through_adapters)
@@ -420,13 +465,7 @@ def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates, *, checkpoin
         assumed, is_given = steps[0].process_bytes_per_second, rates.process_bytes_per_second is not None
         rate = "" if is_given or assumed is None else range_text(ONE_PROCESS, float(assumed))
         return f"is not met at any bandwidth: the process that writes all{rate} alone takes {seconds_text(of_process)}"
-    serial = serial_steps(rates, steps)
-    planning, all_seconds = float(serial.get("planning", 0.0)), float(sum(serial.values()))
-    saved = 0.0 if rates.planning_seconds_per_rank else planning * (1.0 - cached_planning_fraction(checkpoint))
-    remedy = ""
-    if all_seconds - saved < seconds <= all_seconds:
-        remedy = f". Planning takes {seconds_text(planning)} of them: give {CACHED_PLANS}"
-    return f"is not met at any bandwidth: the steps that do not depend on it already take longer{remedy}"
+    return "is not met at any bandwidth: the steps that do not depend on it already take longer"
 
 
 def _restore_rate(

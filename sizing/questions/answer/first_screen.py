@@ -70,7 +70,9 @@ def first_screen(report: SizingReport) -> FirstScreen:
         remedies=tuple(remedies(report)),
         figures=figures,
         mark_meaning=mark_meaning(report, figures, SHOWN),
-        warnings=tuple(each for each in report.warnings if not each.startswith(said)),
+        warnings=tuple(
+            each for each in report.warnings if not each.startswith(said) and each != report.required.write_obstacle
+        ),
         guesses=tuple(guess_sentences(report, NUM_GUESSES)),
     )
 
@@ -259,6 +261,8 @@ def _place(field: str) -> str:
 def _rates_alone(report: SizingReport) -> Iterator[Row]:
     """The rate of each direction for the targets that it decides alone; goodput is not among them."""
     required = report.required
+    if required.write_obstacle is not None:
+        yield LeadingRow("To buy: write", "no rate", required.write_obstacle)
     if required.write_bytes_per_second is not None:
         rate = min_rate_text(required.write_bytes_per_second)
         is_missed = any(check.target == "min_goodput_fraction" and check.remedy for check in report.targets)

@@ -21,6 +21,7 @@ from sizing.questions.require.report import (
 from sizing.questions.require.searches import FieldSearch, JointSearch, Sense, list_field_searches, list_joint_searches
 from sizing.report import find_layout
 from sizing.run.evaluation import evaluate
+from sizing.run.remedies import planning_warnings
 from sizing.run.request import (
     INTERVAL,
     READ_RATE,
@@ -84,6 +85,7 @@ def answer_requirements(scenario: Scenario) -> RequirementsReport:
         warnings=[
             *with_layout.warnings,
             *_warn(run, requirements, has_solution=bool(together)),
+            *planning_warnings(run, together, beyond),
             *needed_warnings(
                 {field.removeprefix("storage.profile."): value for field, value in together.items()},
                 resolve_storage(scenario.storage),

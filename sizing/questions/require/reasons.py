@@ -14,6 +14,7 @@ from sizing.run.remedies import (
     goodput_with_less_text,
     planning_text,
     process_text,
+    with_cached_plans_text,
 )
 from sizing.run.request import (
     COPY_RATE,
@@ -45,7 +46,9 @@ def explain_field(run: RunRequest, search: FieldSearch, status: Status, value: f
         at_interval = f" {_say_how_often(run.at({}), search.field)}"
     if status == "none":
         best = run.with_values({**search.beside, search.field: search.best})
-        return f"{wanted}{at_interval}: {_explain_obstacle(best, search.target, is_interval=search.field == INTERVAL)}"
+        obstacle = _explain_obstacle(best, search.target, is_interval=search.field == INTERVAL)
+        otherwise = with_cached_plans_text(run, search.target) if search.field == COPY_RATE else ""
+        return f"{wanted}{at_interval}: {obstacle}{otherwise}"
     if status == "any":
         return f"{wanted}{at_interval}: met at any value"
     if search.field == INTERVAL:
@@ -68,7 +71,8 @@ def explain_rates(run: RunRequest, joint: JointSearch, solution: Solution | None
     with_it = solution.values if solution else {}
     at_interval = f" {_say_how_often(run.at(with_it))}" if joint.target in _AT_THE_INTERVAL else ""
     if solution is None:
-        return f"{wanted}{at_interval}: {_explain_obstacle(run.with_values(run.unlimited), joint.target)}"
+        obstacle = _explain_obstacle(run.with_values(run.unlimited), joint.target)
+        return f"{wanted}{at_interval}: {obstacle}{with_cached_plans_text(run, joint.target)}"
     if solution.is_any:
         return f"{wanted}{at_interval}: met at any value"
     if joint.target != GOODPUT:

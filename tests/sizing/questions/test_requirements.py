@@ -21,9 +21,11 @@ from sizing.questions.require.words import requirements_summary
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import RunInputs, evaluate
 from sizing.run.figures import with_arrays
+from sizing.run.remedies import rates_text
 from sizing.run.request import RunRequest, last_that_meets
 from sizing.run.targets import TargetCheck
 from sizing.run.workload import CheckpointWorkload
+from sizing.run.write import CACHED_PLANS
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized_layout import manifest_of, size_layout
 from sizing.units import bytes_text, decimal_bytes_text, min_rate_text
@@ -237,6 +239,63 @@ def test_with_a_free_interval_the_rate_and_its_interval_meet_all_targets(
         (wanted["min_goodput_fraction"], best.goodput_fraction),
     )
     assert any(found == pytest.approx(limit, rel=1e-6) for found, limit in tight) or best.write_bytes_per_second < 2
+
+
+PLANNED: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-405b"},
+    "training": {"framework": "megatron"},
+    "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
+    "cluster": {"node": "dgx-h100"},
+    "checkpoint": {"interval_seconds": "30min"},
+}
+"""16,384 ranks, whose planning takes 57.6 s as assumed, 1.9 s with cached plans (docs/run.md)."""
+
+
+def test_a_bandwidth_that_is_bought_for_an_assumed_planning_time_stands_beside_that_with_cached_plans() -> None:
+    asked = PLANNED | {"targets": {"max_stall_seconds": 60}}
+    cached = with_field(asked, "checkpoint.cached_plans", True)
+    rates = [min_rate_text(REQUIRE.answer(each).needed.write_bytes_per_second or 0.0) for each in (asked, cached)]
+    for warnings in (REQUIRE.answer(asked).warnings, answer(asked).warnings):
+        (said,) = (each for each in warnings if each.startswith("Planning takes 57.63 s of each save"))
+        assert f"so to buy is min write bandwidth {rates[0]}; with {CACHED_PLANS} it is min write bandwidth" in said
+        assert f"it is min write bandwidth {rates[1]}. Give checkpoint.cached_plans, or " in said
+    stated = with_field(asked, "checkpoint.cached_plans", False)
+    roomy = with_field(asked, "targets.max_stall_seconds", 600)
+    roomy["targets"]["max_overhead_fraction"] = 1
+    for each in (cached, stated, roomy):
+        warnings = (*REQUIRE.answer(each).warnings, *answer(each).warnings)
+        assert not any(said.startswith("Planning takes") for said in warnings)
+
+
+def test_the_rates_for_a_goodput_stand_beside_those_with_cached_plans_too() -> None:
+    asked = PLANNED | {"targets": {"min_goodput_fraction": 0.8}, "reliability": {"failures_per_node_day": 0.0065}}
+    needed = answer(with_field(asked, "checkpoint.cached_plans", True)).needed_together
+    (said,) = (each for each in answer(asked).warnings if each.startswith("Planning takes"))
+    assert f"{CACHED_PLANS} it is {rates_text(needed)}. Give" in said
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_where_assumed_planning_exceeds_a_stall_no_bandwidth_is_said_to_meet_it_but_cached_plans_are(mode: str) -> None:
+    asked = with_field(PLANNED | {"targets": {"max_stall_seconds": 50}}, "checkpoint.cached_plans", True)
+    rate = REQUIRE.answer(asked).needed.write_bytes_per_second or 0.0
+    del asked["checkpoint"]["cached_plans"]
+    asked["checkpoint"]["mode"] = mode
+    (row,) = (row for row in REQUIRE.answer(asked).requirements if row.target == "max_stall_seconds")
+    enough = f"min write bandwidth {min_rate_text(rate)}" if mode == "sync" else "any bandwidth"
+    assert row.reason.endswith(f"; with {CACHED_PLANS}, {enough} would meet it")
+    said = [each for each in answer(asked).warnings if each.startswith("The max stall is not met at any bandwidth: ")]
+    assert len(said) == 1
+    assert CACHED_PLANS in said[0]
+    if mode == "async":
+        return
+    assert f"for {min_rate_text(rate)} to be enough" in said[0]
+    for storage in ({}, {"storage": {"profile": {"write_bytes_per_second": "500 GB/s"}}}):
+        report = answer(asked | storage)
+        for rows, label in (
+            (key_figures(report), "To buy: write"),
+            (list(required_rows(report)), "min write bandwidth"),
+        ):
+            assert [(row.figure, row.meaning) for row in rows if row.label == label] == [("no rate", said[0])]
 
 
 COPY = "storage.profile.device_to_host_bytes_per_second"
