@@ -136,6 +136,18 @@ class Interval(Figures):
         return "at least " if self.leaves_out_restore or self.leaves_out_restart else ""
 
 
+def every_text(interval: Interval) -> str:
+    """How often the main storage is saved to; where that is less often than asked for, also why.
+
+    >>> every_text(Interval(interval_seconds=60.0, effective_interval_seconds=90.0))
+    '90.00 s (not 60.00 s, as the one before must have drained)'
+    """
+    asked, effective = interval.interval_seconds, interval.effective_interval_seconds
+    if effective is None or effective <= (1 + _ROUNDING) * asked:
+        return seconds_text(asked)
+    return f"{seconds_text(effective)} (not {seconds_text(asked)}, as the one before must have drained)"
+
+
 def interval_of(
     levels: Sequence[Level],
     *,

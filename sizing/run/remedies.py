@@ -55,6 +55,8 @@ _FIELDS = {"detection": "reliability.detection_seconds", "relaunch": "reliabilit
 _ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
 _NO_STORAGE = "no storage meets it at any interval: "
 _NO_SINGLE_VALUE = "no bandwidth alone and no interval that the tiers allow meets it"
+NOT_AS_ASKED = " (at the interval asked for no bandwidth is enough)"
+"""Why a solution has another interval: one is searched for only where no rate is enough at that of the scenario."""
 _OF_SAVES = ("max_stall_seconds", "max_overhead_fraction")
 _MOSTLY_PLANNING = 2.0
 """Ratio of a rate to that with cached plans from which on a warning has both. A choice: an assumed planning time then
@@ -115,12 +117,20 @@ def _is_met(request: RunRequest, target: str, values: Mapping[str, object]) -> b
     return check is not None and bool(check.met)
 
 
-def rates_text(values: Mapping[str, float], *, seconds_text_of: Callable[[float], str] = min_seconds_text) -> str:
-    """Say the rates of a joint solution, that of the file system first, and the interval that goes with them last."""
+def rates_text(
+    values: Mapping[str, float],
+    *,
+    seconds_text_of: Callable[[float], str] = min_seconds_text,
+    instead: str = "",
+) -> str:
+    """Say rates, that of the file system first, and the interval that goes with them last.
+
+    `instead` follows the interval, to say why it is not the one asked for.
+    """
     parts = []
     for field, value in sorted(values.items(), key=lambda item: (item[0] == INTERVAL, item[0] not in _NAMES)):
         if field == INTERVAL:
-            parts.append(f"one checkpoint every {seconds_text_of(value)}")
+            parts.append(f"one checkpoint every {seconds_text_of(value)}{instead}")
             continue
         direction, stream = ("write", "writer") if "write_bytes" in field else ("read", "reader")
         name = _NAMES.get(field, f"{direction} bandwidth per {'node' if 'node_' in field else stream}")
@@ -168,15 +178,15 @@ def _solution_text(request: RunRequest, target: str, values: Mapping[str, float]
     """
     raised = _rates_to_raise(request, values)
     if _is_met(request, target, _as_printed(raised)):
-        return rates_text(raised)
+        return rates_text(raised, instead=NOT_AS_ASKED)
     if INTERVAL in raised:
         every = {INTERVAL: parse_seconds(min_seconds_text(raised[INTERVAL]))}
         again = joint_solution(request.with_values(every), (target,), first="write")
         if again is not None and INTERVAL not in again.values:
             raised_again = {**_rates_to_raise(request, again.values), **every}
             if _is_met(request, target, _as_printed(raised_again)):
-                return rates_text(raised_again)
-    return rates_text(raised, seconds_text_of=lambda seconds: f"{exact_number_text(seconds)} s")
+                return rates_text(raised_again, instead=NOT_AS_ASKED)
+    return rates_text(raised, seconds_text_of=lambda seconds: f"{exact_number_text(seconds)} s", instead=NOT_AS_ASKED)
 
 
 def _as_printed(values: Mapping[str, float]) -> dict[str, float]:
@@ -257,9 +267,10 @@ def planning_warnings(
         return
     planning = next(_computed_planning(request)) * float(request.workload.write.num_planned_ranks)
     yield (
-        f"Planning takes {seconds_text(planning)} of each save{assumed}, so to buy is {rates_text(needed)}; with "
-        f"{CACHED_PLANS} it is {rates_text(values) or 'no more than given'}. Give checkpoint.cached_plans, or "
-        f"what you measured as {PLANNING}"
+        f"Planning takes {seconds_text(planning)} of each save{assumed}, so to buy is "
+        f"{rates_text(needed, instead=NOT_AS_ASKED)}; with {CACHED_PLANS} it is "
+        f"{rates_text(values) or 'no more than given'}. Give checkpoint.cached_plans, or what you measured as "
+        f"{PLANNING}"
     )
 
 

@@ -34,6 +34,8 @@ from sizing.questions.answer.run_rows import never_needs_storage
 from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
+from sizing.run.interval import every_text
+from sizing.run.remedies import NOT_AS_ASKED
 from sizing.run.request import INTERVAL, profile_path
 from sizing.run.retention import Capacity
 from sizing.run.tier_rows import missing_read_rates
@@ -171,7 +173,7 @@ def _restore(report: SizingReport) -> Row:
 
 def _loss(report: SizingReport) -> Iterator[Row]:
     interval = report.interval
-    every = f"every {seconds_text(interval.effective_interval_seconds or interval.interval_seconds)}"
+    every = f"every {every_text(interval)}"
     if interval.lost_at_interval_fraction is not None:
         lost = percent_text(interval.lost_at_interval_fraction)
         meaning = f"{every}: {_shares_text(report.shares)}"
@@ -250,7 +252,7 @@ def _rates_together(report: SizingReport) -> Iterator[Row]:
             row = LeadingRow(f"To buy: {direction}", min_rate_text(rate), meaning)
             yield roughly(report, row, _NEEDED[direction], *_TIMES[direction], shown=None)
     if INTERVAL in needed:
-        yield Row("Interval to take", min_seconds_text(needed[INTERVAL]), f"{met} with these rates")
+        yield Row("Interval to take", min_seconds_text(needed[INTERVAL]), f"{met} with these rates{NOT_AS_ASKED}")
 
 
 def _place(field: str) -> str:

@@ -10,7 +10,7 @@ from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN,
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.failures import DEFAULT_STRATEGY
-from sizing.run.interval import Interval
+from sizing.run.interval import Interval, every_text
 from sizing.run.recovery import Recovery
 from sizing.run.recovery_strategies import STRATEGIES
 from sizing.run.restore import Restore
@@ -130,7 +130,7 @@ _MARKED_BY = (
 def cost_rows(report: SizingReport) -> Iterator[Row]:
     """Overhead, and where the wall time goes, at the interval asked for and at the best."""
     overhead, interval = report.overhead, report.interval
-    every = seconds_text(interval.effective_interval_seconds or interval.interval_seconds)
+    every = every_text(interval)
     if overhead.fraction is None:
         yield Row("overhead", UNKNOWN, f"one checkpoint every {every}")
     else:

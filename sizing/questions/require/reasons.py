@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from sizing.questions.require.report import Status
 from sizing.questions.require.searches import FieldSearch, JointSearch
 from sizing.run.checkpoint import ARCHIVE, MAIN
 from sizing.run.evaluation import RunReport
+from sizing.run.interval import every_text
 from sizing.run.remedies import (
+    NOT_AS_ASKED,
     beyond_reading_text,
     export_to_wait_for,
     goodput_with_less_text,
@@ -43,7 +46,7 @@ def explain_field(run: RunRequest, search: FieldSearch, status: Status, value: f
     if search.field == INTERVAL:
         wanted += _name_rates(run, search)
     elif search.target in _AT_THE_INTERVAL:
-        at_interval = f" {_say_how_often(run.at({}), search.field)}"
+        at_interval = f" {_say_how_often(run, {}, search.field)}"
     if status == "none":
         best = run.with_values({**search.beside, search.field: search.best})
         obstacle = _explain_obstacle(best, search.target, is_interval=search.field == INTERVAL)
@@ -53,7 +56,7 @@ def explain_field(run: RunRequest, search: FieldSearch, status: Status, value: f
         return f"{wanted}{at_interval}: met at any value"
     if search.field == INTERVAL:
         return wanted
-    return f"{wanted} {_say_how_often(run.at({search.field: value}), search.field)}"
+    return f"{wanted} {_say_how_often(run, {search.field: value}, search.field)}"
 
 
 def _name_rates(run: RunRequest, search: FieldSearch) -> str:
@@ -69,32 +72,32 @@ def explain_rates(run: RunRequest, joint: JointSearch, solution: Solution | None
     """Name the target that needs rates together; where no storage is enough, say what prevents it."""
     wanted = _name_target(run, joint.target)
     with_it = solution.values if solution else {}
-    at_interval = f" {_say_how_often(run.at(with_it))}" if joint.target in _AT_THE_INTERVAL else ""
+    at_interval = f" {_say_how_often(run, with_it)}" if joint.target in _AT_THE_INTERVAL else ""
     if solution is None:
         obstacle = _explain_obstacle(run.with_values(run.unlimited), joint.target)
         return f"{wanted}{at_interval}: {obstacle}{with_cached_plans_text(run, joint.target)}"
     if solution.is_any:
         return f"{wanted}{at_interval}: met at any value"
     if joint.target != GOODPUT:
-        return wanted if joint.direction == "read" else f"{wanted} {_say_how_often(run.at(solution.values))}"
+        return wanted if joint.direction == "read" else f"{wanted} {_say_how_often(run, solution.values)}"
     other, path = ("read", READ_RATE) if joint.direction == "write" else ("write", WRITE_RATE)
     rate = solution.values.get(path, run.given(path))
     beside = "" if rate is None else f" beside {min_rate_text(rate)} {other} bandwidth"
-    return f"{wanted}{beside} {_say_how_often(run.at(solution.values))}"
+    return f"{wanted}{beside} {_say_how_often(run, solution.values)}"
 
 
-def _say_how_often(figures: RunReport, field: str = "") -> str:
-    """Say how often a checkpoint is saved; for the copy rate of GPUs, to the first tier in front of the storage."""
+def _say_how_often(run: RunRequest, values: Mapping[str, float | None], field: str = "") -> str:
+    """Say how often a checkpoint is saved with some values, and why that is not as often as the run asks for.
+
+    For the copy rate of GPUs, to the first tier in front of the storage.
+    """
+    figures = run.at(values)
     first = figures.tiers[0] if figures.tiers and field == COPY_RATE else None
     if first is not None and first.kind not in (MAIN, ARCHIVE):
         return f"with one save to the {first.kind} tier every {seconds_text(first.effective_interval_seconds)}"
-    wanted, write = figures.interval.interval_seconds, figures.write
-    every = figures.interval.effective_interval_seconds or wanted
-    saved = f"with one checkpoint every {seconds_text(every)}"
-    takes = write.stall_seconds + write.drain_seconds if write else 0.0
-    if takes > wanted and math.isclose(takes, every, rel_tol=1e-6):
-        return f"{saved} (not {seconds_text(wanted)}, as the one before must have drained)"
-    return saved
+    asked = run.inputs.checkpoint.interval_seconds
+    is_another = not math.isclose(figures.interval.interval_seconds, asked, rel_tol=1e-9)
+    return f"with one checkpoint every {every_text(figures.interval)}{NOT_AS_ASKED if is_another else ''}"
 
 
 def _name_target(run: RunRequest, target: str) -> str:

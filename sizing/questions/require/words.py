@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sizing.present.rows import Grid, Summary
 from sizing.present.targets import met_together, target_names
 from sizing.questions.require.report import CapacityCause, Requirement, RequirementsReport, Status
-from sizing.run.remedies import rates_text
+from sizing.run.remedies import NOT_AS_ASKED, rates_text
 from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
 from sizing.storage.rates import Direction
 from sizing.units import (
@@ -109,9 +109,10 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
     bought = {field: value for field, value in together.items() if field not in kept}
     if kept and bought.keys() - {INTERVAL}:
         beside = rates_text(kept).removeprefix("min ")
-        yield f"Buy together: {rates_text(bought)}, beside {beside} as given, which {targets_met}."
+        bought_text = rates_text(bought, instead=NOT_AS_ASKED)
+        yield f"Buy together: {bought_text}, beside {beside} as given, which {targets_met}."
     elif together:
-        yield f"Buy together: {rates_text(together)}, which {targets_met}."
+        yield f"Buy together: {rates_text(together, instead=NOT_AS_ASKED)}, which {targets_met}."
     if beyond:
         yield f"No storage meets at any interval: {beyond}. The rows above say why."
     capacity = report.capacity

@@ -28,7 +28,7 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.run.write import CACHED_PLANS
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized_layout import manifest_of, size_layout
-from sizing.units import bytes_text, decimal_bytes_text, min_rate_text
+from sizing.units import bytes_text, decimal_bytes_text, min_rate_text, min_seconds_text
 from tests.examples import examples, spread
 
 HAIR = 1e-6
@@ -1253,6 +1253,33 @@ def test_an_interval_that_the_drain_stretches_is_set_beside_the_one_that_was_ask
     why = re.compile(r"with one checkpoint every [0-9.]+ (s|min) \(not 120.00 s, as the one before must have drained\)")
     assert why.search(of(stretched, WRITE, "max_stall_seconds").reason)
     assert "drained" not in of(kept, WRITE, "max_stall_seconds").reason
+
+
+def test_the_loss_at_a_stretched_interval_says_in_its_row_why_it_is_another() -> None:
+    checkpoint = {"format": "torch-dist", "mode": "async", "observed_bytes": "13.8 TB", "interval_seconds": 120}
+    rows = {row.label: row for row in key_figures(answer(document(checkpoint=checkpoint)))}
+    assert "(not 120.00 s" not in rows["Lost time"].meaning
+    slow = document(checkpoint=checkpoint, storage={"profile": {"write_bytes_per_second": "100 GB/s"}})
+    rows = {row.label: row for row in key_figures(answer(slow))}
+    assert " (not 120.00 s, as the one before must have drained)" in rows["Lost time"].meaning
+
+
+def test_another_interval_than_asked_for_is_told_with_its_reason_wherever_it_is_to_be_taken() -> None:
+    """At ten minutes 10^21 B/s still stall for 60 s, more than 5 % of the time."""
+    asked = document(checkpoint={"interval_seconds": 600}, targets={"min_goodput_fraction": 0.8})
+    asked["storage"]["profile"]["fixed_write_seconds"] = 60
+    asked["reliability"] = {"mtbf_seconds": "24h", "detection_seconds": 0, "relaunch_seconds": 0}
+    required, report = REQUIRE.answer(asked), answer(asked)
+    every = min_seconds_text(required.needed.together_with[INTERVAL])
+    told = f"every {every} (at the interval asked for no bandwidth is enough)"
+    assert any(told in remark for remark in requirements_summary(required).remarks)
+    alone = of(required, WRITE, "max_overhead_fraction")
+    shortest = min_seconds_text(alone.together_with[INTERVAL])
+    assert f"every {shortest} (at the interval asked for no bandwidth is enough)" in alone.reason
+    (row,) = (row for row in key_figures(report) if row.label == "Interval to take")
+    assert (row.figure, row.meaning.endswith("(at the interval asked for no bandwidth is enough)")) == (every, True)
+    (together,) = (row for row in required_rows(report) if row.label == "together")
+    assert told in together.meaning
 
 
 def test_a_wait_for_nodes_that_no_storage_shortens_is_named() -> None:
