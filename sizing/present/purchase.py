@@ -11,7 +11,7 @@ from sizing.present.targets import met_together
 from sizing.printed_numbers import CURRENCY_SIGNS
 from sizing.report import SizingReport
 from sizing.run.costs import Cost
-from sizing.run.remedies import NOT_AS_ASKED, rates_text
+from sizing.run.remedies import together_text
 from sizing.run.retention import Capacity
 from sizing.units import bytes_text, decimal_bytes_text, min_rate_text, percent_text, seconds_text
 
@@ -23,7 +23,7 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
     """Yield the rates and the capacity that the targets need, and their price."""
     if report.needed_together:
         effect = met_together(report.targets_beyond_storage)
-        yield Row("together", "", f"{rates_text(report.needed_together, instead=NOT_AS_ASKED)}: {effect}")
+        yield Row("together", "", f"{together_text(report.needed_together)}: {effect}")
     required, capacity = report.required, report.capacity
     if required.write_obstacle is not None:
         yield Row("min write bandwidth", "no rate", required.write_obstacle)

@@ -138,6 +138,22 @@ def rates_text(
     return " and ".join(parts)
 
 
+def together_text(values: Mapping[str, float]) -> str:
+    """Say rates and an interval that together meet targets, and why that is not the interval asked for.
+
+    The interval has all digits that people type: a rounded one may lie beside the few that reach a goodput.
+
+    >>> together_text({INTERVAL: 1153.7580438})
+    'one checkpoint every 1153.7580438 s (19.2 min) (at the interval asked for no bandwidth is enough)'
+    """
+    return rates_text(values, seconds_text_of=exact_seconds_text, instead=NOT_AS_ASKED)
+
+
+def exact_seconds_text(seconds: float) -> str:
+    """Write a time to be typed back, with a rounded one to read."""
+    return f"{exact_number_text(seconds)} s ({seconds_text(seconds)})"
+
+
 def _remedy(request: RunRequest, target: str) -> str:
     is_stall = request.is_async and target in _OF_SAVES
     if is_stall and not request.waits_for_room:
@@ -268,7 +284,7 @@ def planning_warnings(
     planning = next(_computed_planning(request)) * float(request.workload.write.num_planned_ranks)
     yield (
         f"Planning takes {seconds_text(planning)} of each save{assumed}, so to buy is "
-        f"{rates_text(needed, instead=NOT_AS_ASKED)}; with {CACHED_PLANS} it is "
+        f"{together_text(needed)}; with {CACHED_PLANS} it is "
         f"{rates_text(values) or 'no more than given'}. Give checkpoint.cached_plans, or what you measured as "
         f"{PLANNING}"
     )

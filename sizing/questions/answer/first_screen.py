@@ -35,7 +35,7 @@ from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.interval import every_text
-from sizing.run.remedies import NOT_AS_ASKED
+from sizing.run.remedies import NOT_AS_ASKED, exact_seconds_text
 from sizing.run.request import INTERVAL, profile_path
 from sizing.run.retention import Capacity
 from sizing.run.tier_rows import missing_read_rates
@@ -48,7 +48,6 @@ from sizing.units import (
     counted_text,
     decimal_bytes_text,
     min_rate_text,
-    min_seconds_text,
     percent_text,
     rate_text,
     seconds_text,
@@ -252,7 +251,7 @@ def _rates_together(report: SizingReport) -> Iterator[Row]:
             row = LeadingRow(f"To buy: {direction}", min_rate_text(rate), meaning)
             yield roughly(report, row, _NEEDED[direction], *_TIMES[direction], shown=None)
     if INTERVAL in needed:
-        yield Row("Interval to take", min_seconds_text(needed[INTERVAL]), f"{met} with these rates{NOT_AS_ASKED}")
+        yield Row("Interval to take", exact_seconds_text(needed[INTERVAL]), f"{met} with these rates{NOT_AS_ASKED}")
 
 
 def _place(field: str) -> str:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from sizing.present.rows import Grid, Summary
 from sizing.present.targets import met_together, target_names
 from sizing.questions.require.report import CapacityCause, Requirement, RequirementsReport, Status
-from sizing.run.remedies import NOT_AS_ASKED, rates_text
+from sizing.run.remedies import exact_seconds_text, rates_text, together_text
 from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
 from sizing.storage.rates import Direction
 from sizing.units import (
     bytes_text,
-    exact_number_text,
     max_seconds_text,
     min_rate_text,
     min_seconds_text,
@@ -109,10 +108,10 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
     bought = {field: value for field, value in together.items() if field not in kept}
     if kept and bought.keys() - {INTERVAL}:
         beside = rates_text(kept).removeprefix("min ")
-        bought_text = rates_text(bought, instead=NOT_AS_ASKED)
+        bought_text = together_text(bought)
         yield f"Buy together: {bought_text}, beside {beside} as given, which {targets_met}."
     elif together:
-        yield f"Buy together: {rates_text(together, instead=NOT_AS_ASKED)}, which {targets_met}."
+        yield f"Buy together: {together_text(together)}, which {targets_met}."
     if beyond:
         yield f"No storage meets at any interval: {beyond}. The rows above say why."
     capacity = report.capacity
@@ -130,9 +129,9 @@ def _write_conclusions(report: RequirementsReport) -> Iterator[str]:
         return
     free_rates = {WRITE_RATE: free.write_bytes_per_second, **free.together_with}
     if any(rate < _WORTH_SAYING * together[path] for path, rate in free_rates.items() if path in together):
-        every = f"{exact_number_text(free.interval_seconds)} s ({seconds_text(free.interval_seconds)})"
         yield (
-            f"If the interval may change: {rates_text(free_rates)} with one checkpoint every {every}, which "
+            f"If the interval may change: {rates_text(free_rates)} with one checkpoint every "
+            f"{exact_seconds_text(free.interval_seconds)}, which "
             f"{targets_met} (stall {seconds_text(free.stall_seconds)}, "
             f"overhead {percent_text(free.overhead_fraction)}, goodput {percent_text(free.goodput_fraction)})."
         )

@@ -21,7 +21,7 @@ from sizing.questions.require.words import requirements_summary
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import RunInputs, evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.remedies import rates_text
+from sizing.run.remedies import exact_seconds_text, rates_text
 from sizing.run.request import RunRequest, last_that_meets
 from sizing.run.targets import TargetCheck
 from sizing.run.workload import CheckpointWorkload
@@ -43,7 +43,7 @@ def document(**blocks: Any) -> dict[str, Any]:
     return asked
 
 
-def with_field(asked: dict[str, Any], field: str, value: float) -> dict[str, Any]:
+def with_field(asked: dict[str, Any], field: str, value: Any) -> dict[str, Any]:
     changed = copy.deepcopy(asked)
     *path, name = field.split(".")
     block = changed
@@ -53,7 +53,7 @@ def with_field(asked: dict[str, Any], field: str, value: float) -> dict[str, Any
     return changed
 
 
-def with_fields(asked: dict[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
+def with_fields(asked: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     for field, value in values.items():
         asked = with_field(asked, field, value)
     return asked
@@ -263,8 +263,8 @@ def test_a_bandwidth_that_is_bought_for_an_assumed_planning_time_stands_beside_t
     roomy = with_field(asked, "targets.max_stall_seconds", 600)
     roomy["targets"]["max_overhead_fraction"] = 1
     for each in (cached, stated, roomy):
-        warnings = (*REQUIRE.answer(each).warnings, *answer(each).warnings)
-        assert not any(said.startswith("Planning takes") for said in warnings)
+        others = [*REQUIRE.answer(each).warnings, *answer(each).warnings]
+        assert not any(said.startswith("Planning takes") for said in others)
 
 
 def test_the_rates_for_a_goodput_stand_beside_those_with_cached_plans_too() -> None:
@@ -1270,7 +1270,7 @@ def test_another_interval_than_asked_for_is_told_with_its_reason_wherever_it_is_
     asked["storage"]["profile"]["fixed_write_seconds"] = 60
     asked["reliability"] = {"mtbf_seconds": "24h", "detection_seconds": 0, "relaunch_seconds": 0}
     required, report = REQUIRE.answer(asked), answer(asked)
-    every = min_seconds_text(required.needed.together_with[INTERVAL])
+    every = exact_seconds_text(required.needed.together_with[INTERVAL])
     told = f"every {every} (at the interval asked for no bandwidth is enough)"
     assert any(told in remark for remark in requirements_summary(required).remarks)
     alone = of(required, WRITE, "max_overhead_fraction")
@@ -1280,6 +1280,21 @@ def test_another_interval_than_asked_for_is_told_with_its_reason_wherever_it_is_
     assert (row.figure, row.meaning.endswith("(at the interval asked for no bandwidth is enough)")) == (every, True)
     (together,) = (row for row in required_rows(report) if row.label == "together")
     assert told in together.meaning
+
+
+def test_the_rates_and_the_interval_to_take_reach_the_goodput_when_they_are_typed_back_as_printed() -> None:
+    """The min interval for the overhead is the max for the goodput: rounded up to 19.3 min it reaches 79.99 %."""
+    asked = PLANNED | {"targets": {"min_goodput_fraction": 0.8}, "reliability": {"failures_per_node_day": 0.0065}}
+    remarks = requirements_summary(REQUIRE.answer(asked)).remarks
+    (said,) = (remark for remark in remarks if remark.startswith("Buy together"))
+    (every,) = (row.figure for row in key_figures(answer(asked)) if row.label == "Interval to take")
+    bought = re.findall(r"(?:write bandwidth|read bandwidth|every) ([0-9.]+ [TG]?B?/?s)", said)
+    assert every.partition(" (")[0] == bought[2]
+    typed = with_fields(asked, dict(zip((WRITE, READ, INTERVAL), bought, strict=True)))
+    assert {check.target: check.met for check in answer(typed).targets} == {
+        "max_overhead_fraction": True,
+        "min_goodput_fraction": True,
+    }
 
 
 def test_a_wait_for_nodes_that_no_storage_shortens_is_named() -> None:
