@@ -49,7 +49,8 @@ class EnginePlan:
     `max_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
     None for an engine that leaves the size of requests to a library. Any rank that saves tensors of the same shapes can
-    restore from this plan and its files. `passing_files` get another name before the write returns.
+    restore from this plan and its files. `index_files` among these tell of the others and hold no tensor.
+    `passing_files` get another name before the write returns.
     """
 
     files: tuple[str, ...]
@@ -59,6 +60,7 @@ class EnginePlan:
     block_bytes: int | None = None
     num_threads: int = 1
     is_streamed: bool = False
+    index_files: tuple[str, ...] = ()
     passing_files: tuple[str, ...] = ()
 
     @property

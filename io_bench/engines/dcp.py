@@ -62,6 +62,7 @@ class Dcp:
             host_bytes=restored + (self._num_threads + 1) * inventory.largest_tensor_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
             num_threads=self._num_threads,
+            index_files=(METADATA,) if rank == 0 else (),
             passing_files=(f"{METADATA}.tmp",) if rank == 0 else (),
         )
 

@@ -335,7 +335,7 @@ def _describe_own_part(own: WriterPlan | None, device: Device) -> _Card | None:
 
 
 def _engine_plan(card: dict[str, Any]) -> EnginePlan:
-    names = {key: tuple(card[key]) for key in ("files", "passing_files")}
+    names = {key: tuple(card[key]) for key in ("files", "index_files", "passing_files")}
     return EnginePlan(**card | names)
 
 

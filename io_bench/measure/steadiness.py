@@ -6,6 +6,7 @@ repetition. What counts is the rate that goes on. What slows one repetition alon
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
@@ -81,9 +82,10 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """Changes of the rate in their order; `sustained_bytes_per_second` is the median rate after the last.
+    """Changes of the rate in order; `sustained_bytes_per_second` is the median rate of repetitions after the last.
 
     `is_steady` where it was kept for long enough and shows no trend; `num_steady` of the last repetitions had it.
+    The warm-up shows changes alone: the rate and what is steady are of the repetitions after it.
     """
 
     changes: tuple[LevelChange, ...]
@@ -117,15 +119,18 @@ def pieces_of(reports: Sequence[Requests], *, total_bytes: int, seconds: float) 
 
 
 def steadiness(operations: Sequence[Pieces]) -> Steadiness:
-    """Find the changes of the rate and the rate that goes on, over operations in their order, the warm-up first.
+    """Find the changes of the rate and the rate that goes on, over two or more operations in order, the warm-up first.
 
-    Disturbed operations have no part in it, unless all are: then nothing tells a change. Where the last rate is that
-    of one operation alone, nobody knows whether it goes on: there are no changes then, and the rate is not steady.
+    Disturbed operations have no part in it, unless all repetitions are: then nothing tells a change. Where the last
+    rate is that of one operation alone, nobody knows whether it goes on: there are no changes then, and the rate is not
+    steady.
     """
-    heard = [each for each in operations if not each.is_disturbed] or list(operations)
-    tells = not heard[0].is_disturbed
+    tells = not all(each.is_disturbed for each in operations[1:])
+    are_heard = [not (tells and each.is_disturbed) for each in operations]
+    heard = list(itertools.compress(operations, are_heard))
+    repetitions = heard[are_heard[0] :]
     lengths = [len(each.seconds) for each in operations]
-    is_heard = np.repeat([each.is_disturbed is not tells for each in operations], lengths)
+    is_heard = np.repeat(are_heard, lengths)
     reached = np.cumsum(np.repeat([each.piece_bytes for each in operations], lengths))[is_heard]
     rates = np.concatenate([each.rates for each in heard])
     found = [0, *(changes_in(np.log(rates)) if tells else ()), len(rates)]
@@ -136,22 +141,24 @@ def steadiness(operations: Sequence[Pieces]) -> Steadiness:
     are_last = [abs(math.log(level / levels[-1])) < math.log(CHANGE_RATIO) for level in levels]
     is_last_level = np.repeat(are_last, np.diff(cuts))
     sustained = list(_compute_sustained_rates(heard, is_last_level))
-    kept = [rate for rate in sustained if rate is not None]
-    if inner and len(kept) < _MIN_OPERATIONS:
-        return Steadiness((), statistics.median(each.bytes_per_second for each in heard), is_steady=False, num_steady=0)
+    if inner and sum(rate is not None for rate in sustained) < _MIN_OPERATIONS:
+        of_all = statistics.median(each.bytes_per_second for each in repetitions)
+        return Steadiness((), of_all, is_steady=False, num_steady=0)
+    of_repetitions = sustained[-len(repetitions) :]
     # Half of an operation's bytes went at the last level, the last pieces among them.
     is_long_enough = float(is_last_level.sum()) >= MIN_STEADY_FRACTION * len(heard[-1].seconds)
     # Means of stretches that follow each other: noise from one piece to the next is no trend.
-    times = 1 / rates[is_last_level]
+    start = lengths[0] * are_heard[0]
+    times = 1 / rates[start:][is_last_level[start:]]
     stretches = [float(part.mean()) for part in np.array_split(times, min(len(times), _NUM_STRETCHES))]
     return Steadiness(
         changes=tuple(
             LevelChange(int(reached[cut - 1]), before, after)
             for cut, (before, after) in zip(cuts[1:-1], pairwise(levels), strict=True)
         ),
-        sustained_bytes_per_second=statistics.median(kept),
+        sustained_bytes_per_second=statistics.median(rate for rate in of_repetitions if rate is not None),
         is_steady=is_long_enough and not has_trend(stretches),
-        num_steady=next((number for number, rate in enumerate(reversed(sustained)) if rate is None), len(sustained)),
+        num_steady=len(list(itertools.takewhile(lambda rate: rate is not None, reversed(of_repetitions)))),
     )
 
 

@@ -7,6 +7,7 @@ to compare with.
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import statistics
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from io_bench.measure.spread import drift_fraction, median_interval, percentile,
 from io_bench.measure.stopwatch import OperationSample
 from io_bench.results.limits import limits
 from io_bench.results.series import Series, late_repetitions, rates_over_time, request_latency
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 from io_bench.target.spread import MultiTarget
 from io_bench.target.target import Target
 from sizing.storage.measurement import CachePolicy, Measurement, Operation
@@ -65,44 +67,59 @@ def resident_pages(series: Series) -> int | None:
     return max(sum(rank.resident_pages for rank in each.ranks) for each in series.repetitions)
 
 
+_MAX_REQUEST_BYTES = 0x7FFFF000
+"""Linux moves no more in one call. Source: write(2), NOTES."""
+
+
 def equivalent_commands(
     operation: Operation,
     *,
     directory: str,
     num_ranks: int,
     bytes_per_rank: int,
-    block_bytes: int | None,
+    files_per_rank: int,
+    requests_per_rank: int,
     threads_per_rank: int,
     is_direct: bool,
 ) -> dict[str, str]:
-    """Command lines of fio and elbencho for one node: a file per rank, as many requests in flight, durable at the end.
+    """Command lines of fio and elbencho for one node: the same files, bytes, requests and requests in flight.
 
-    fio fills its buffers anew for each write, as the payload is unique; reads want the files that a write has left.
+    Both tools want files and blocks of equal size: blocks are as many as the requests, and a file is a whole number of
+    them. Threads that share a file are fio's depth with O_DIRECT, and else one, as a buffered write locks the file;
+    threads with files of their own are jobs. fio makes each file durable before the next; elbencho has no fsync of a
+    file, and makes all durable at the end. fio fills its buffers anew for each write, as the payload is unique; reads
+    want the files that a write has left.
     Source: fio 3.33, HOWTO; elbencho 3.1, --help-multi and --help-all.
 
-    >>> lines = equivalent_commands("write", directory="/mnt/x", num_ranks=2, bytes_per_rank=2**30,
-    ...     block_bytes=2**23, threads_per_rank=4, is_direct=True)
-    >>> lines["elbencho"]
-    'elbencho --write --dirs 0 --files 1 --threads 2 --size 1073741824 --block 8388608 --iodepth 4 --direct /mnt/x'
+    >>> lines = equivalent_commands("write", directory="/mnt/x", num_ranks=2, bytes_per_rank=2**30, files_per_rank=1,
+    ...     requests_per_rank=128, threads_per_rank=4, is_direct=True)
+    >>> lines["elbencho"].replace("elbencho ", "", 1)
+    '--write --dirs 0 --files 1 --threads 2 --size 1073741824 --block 8388608 --iodepth 4 --direct --sync /mnt/x'
     """
-    block = block_bytes or DEFAULT_BLOCK_BYTES
-    depth = threads_per_rank if is_direct else 1
-    size = -(-bytes_per_rank // block) * block
-    place = shlex.quote(directory)
+    jobs_per_rank = min(threads_per_rank, files_per_rank)
+    num_files = round(files_per_rank / jobs_per_rank)
+    file_bytes = bytes_per_rank / (jobs_per_rank * num_files)
+    num_blocks = max(1, round(requests_per_rank / files_per_rank), math.ceil(file_bytes / _MAX_REQUEST_BYTES))
+    unit = ALIGNMENT_BYTES if is_direct else 1
+    block = max(1, math.ceil(file_bytes / (num_blocks * unit))) * unit
+    size, num_jobs, place = num_blocks * block, num_ranks * jobs_per_rank, shlex.quote(directory)
+    depth = threads_per_rank // jobs_per_rank if is_direct else 1
     if operation == "write":
-        rw, sync, cache = "write --refill_buffers --end_fsync=1", "", "--sync"
+        # fio would take space for the files, as the engine of O_DIRECT alone does.
+        options = f"write --refill_buffers --fallocate={'native' if is_direct else 'none'} --fsync_on_close=1"
+        tool_options = f"{'--direct ' if is_direct else ''}--sync"
     else:
-        rw, sync, cache = "read", " --invalidate=1", "--dropcache"
+        options, tool_options = "read --invalidate=1", "--direct" if is_direct else "--dropcache"
     engine = f"--ioengine={'libaio' if is_direct else 'psync'} --direct={int(is_direct)} --iodepth={depth}"
-    load = f"--threads {num_ranks} --size {size} --block {block} --iodepth {depth}"
     return {
         "fio": (
-            f"fio --name=ckpt --directory={place} --rw={rw}{sync} {engine} "
-            f"--bs={block} --size={size} --numjobs={num_ranks} --group_reporting"
+            f"fio --name=ckpt --directory={place} --rw={options} {engine} --bs={block} "
+            f"--size={num_files * size} --filesize={size} --nrfiles={num_files} --openfiles=1 --create_on_open=1 "
+            f"--file_service_type=sequential --numjobs={num_jobs} --group_reporting"
         ),
         "elbencho": (
-            f"elbencho --{operation if operation == 'write' else 'read'} --dirs 0 --files 1 {load} "
-            f"{'--direct' if is_direct else cache} {place}"
+            f"elbencho --{operation if operation == 'write' else 'read'} --dirs 0 --files {num_files} "
+            f"--threads {num_jobs} --size {size} --block {block} --iodepth {depth} {tool_options} {place}"
         ),
     }
 
@@ -184,14 +201,22 @@ def _spread(series: Series) -> dict[str, Any]:
 
 
 def _equivalent_commands(series: Series, target: Target) -> dict[str, str]:
-    """Command lines of fio and elbencho for one node, with the mean of the ranks' bytes."""
-    engine_plan, rank_bytes = series.engine_plans[0], series.rank_bytes
+    """Command lines of fio and elbencho for one node, with the mean of the ranks' bytes.
+
+    A library that chooses its requests writes and reads a tensor in one.
+    """
+    engine_plan, own = series.engine_plans[0], series.plan.own
+    bytes_per_rank = round(statistics.fmean(series.rank_bytes))
+    requests_per_rank = -(-bytes_per_rank // (engine_plan.block_bytes or DEFAULT_BLOCK_BYTES))
+    if own is not None and engine_plan.block_bytes is None:
+        requests_per_rank = own.inventory.num_tensors
     return equivalent_commands(
         series.operation,
         directory=target.title,
-        num_ranks=-(-len(rank_bytes) // series.ranks.num_nodes),
-        bytes_per_rank=round(statistics.fmean(rank_bytes)),
-        block_bytes=engine_plan.block_bytes,
+        num_ranks=-(-len(series.rank_bytes) // series.ranks.num_nodes),
+        bytes_per_rank=bytes_per_rank,
+        files_per_rank=len(engine_plan.files) - len(engine_plan.index_files),
+        requests_per_rank=requests_per_rank,
         threads_per_rank=engine_plan.num_threads,
         is_direct=series.is_direct,
     )

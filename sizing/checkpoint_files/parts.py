@@ -7,7 +7,9 @@ The rule, on the components of the name (split at "." and "/"); the first line t
 - moments and master of a universal checkpoint of DeepSpeed, which has a file for each: the name of the file;
 - moments: a component is a moment of an optimizer of torch, Megatron, DeepSpeed or Optax (`exp_avg`, ...);
 - master: a component is Megatron's or DeepSpeed's fp32 copy, it is the `param` beside an `exp_avg`, or it stands
-  under Megatron's `optimizer.state.param`, as the fully reshardable optimizer names it;
+  under Megatron's `optimizer.state.param`, as the fully reshardable optimizer names it; or a component outside the
+  model says a master copy (`master`, `main_params`, `model_fp32`, ...), as scripts call it, and the container is more
+  than one module's state;
 - other: it stands in an optimizer (`optimizer`, `optim`, `param_groups`, ...), or its dtype holds no weights;
 - weights: it stands in a model (`model`, `module`, `state_dict`, ...), or its name ends in weight or bias, or
   its container is one module's state: tensors by name and nothing else, some ending in weight or bias, or a
@@ -20,6 +22,7 @@ Nothing is inferred from sizes, with one exception: the causal mask of GPT-2 fil
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from sizing.checkpoint_files.container import Container, StoredTensor
@@ -66,6 +69,7 @@ MASTER = frozenset(
         "fp32_param",
         "master_param",
         "master_weights",
+        "fp32_from_fp16",
         "fp32_from_fp16_params",
         "fp32_from_float16_params",
         "shard_fp32_from_float16_groups",
@@ -100,6 +104,12 @@ EMA = frozenset(
 )
 
 _MODEL = re.compile(r"(model|module|state_dict|model_state_dict|model_state|params)\d*")
+_OF_MODEL = r"(model|params?|parameters|weights?|state_dict)"
+_MASTER_BRANCH = re.compile(
+    rf"((fp32|float32|{_OF_MODEL})_)?master(_(copy|{_OF_MODEL}))?|main_(params?|parameters|weights?)"
+    rf"|(fp32|float32)(_(copy|{_OF_MODEL}))?|{_OF_MODEL}_(fp32|float32)"
+)
+"""What scripts call the fp32 copy that they save beside the weights."""
 _WEIGHT = re.compile(r"(.*_)?(weight|bias)\d*")
 _MODEL_FILE = re.compile(r"(.*_)?model([.-].*)?\.safetensors(\.index\.json)?")
 """Files that libraries write weights alone to: model.safetensors, adapter_model.safetensors, their shards and index."""
@@ -119,8 +129,14 @@ def parts_of(container: Container) -> list[Part]:
         container.format == "safetensors" and all(_MODEL_FILE.fullmatch(path.name) for path in container.paths)
     )
     is_module = container.is_state_dict and has_weights and not any(OPTIMIZER & set(each) for each in words)
+    has_branches = not is_module or any(_MODEL.fullmatch(each[0]) for each in words)
     return [
-        _decide_part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)
+        _decide_part(
+            tensor,
+            is_module=is_module,
+            has_branches=has_branches,
+            beside_moments=_branch(tensor.name) in optimizer_branches,
+        )
         for tensor in container.tensors
     ]
 
@@ -137,8 +153,10 @@ def _decide_part_of_file(container: Container) -> Part | None:
     return "master" if path.stem == "fp32" else "moments" if path.stem in MOMENTS else None
 
 
-def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
+def _decide_part(tensor: StoredTensor, *, is_module: bool, has_branches: bool, beside_moments: bool) -> Part:
     """Decide the part of a tensor by the rule above, line by line.
+
+    `has_branches`: the first components of names are parts of a state, and not modules of a model.
 
     Source of the master weight that any layout can load: Megatron-Core 0.16, optimizer/distrib_optimizer.py,
     sharded_param_state_fully_reshardable.
@@ -159,12 +177,20 @@ def _decide_part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool)
         return "other"
     if MOMENTS & words or (is_in_optimizer and (last in MOMENTS_IN_OPTIMIZER or OPTAX_MOMENTS & words)):
         return "moments"
+    outside_model = itertools.takewhile(lambda each: not _MODEL.fullmatch(each), components) if has_branches else ()
     if MASTER & words or (last == "param" and beside_moments) or is_reshardable:
+        return "master"
+    if tensor.dtype in FLOATING and any(map(_MASTER_BRANCH.fullmatch, outside_model)):
         return "master"
     if is_in_optimizer or tensor.dtype not in FLOATING | QUANTISED | {NOT_STATED}:
         return "other"
     is_in_model = any(map(_MODEL.fullmatch, places))
     return "weights" if is_module or is_in_model or _WEIGHT.fullmatch(last) else "other"
+
+
+def is_named_as_weight(tensor: StoredTensor) -> bool:
+    """Return whether a tensor's name ends as that of a module's weight or bias."""
+    return _WEIGHT.fullmatch(_components(tensor.name)[-1]) is not None
 
 
 def is_average(tensor: StoredTensor) -> bool:

@@ -44,7 +44,7 @@ from sizing.checkpoint_files.missing_files import (
     uncounted_shards,
 )
 from sizing.checkpoint_files.optimizers import optimizer_of
-from sizing.checkpoint_files.parts import is_average, parts_of
+from sizing.checkpoint_files.parts import is_average, is_named_as_weight, parts_of
 from sizing.checkpoint_files.rank_copies import FSDP_WEIGHTS, Weight, copies
 from sizing.checkpoint_files.saving_ranks import degrees_of
 from sizing.checkpoint_files.untrusted import is_folder, printable, regular_file_bytes
@@ -126,7 +126,7 @@ def _summarize(
         optimizer=optimizer,
         num_parameters=None
         if any(may_hold_part_of_weights(each.name) for each in missing)
-        else _count_parameters(containers, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
+        else _count_parameters(containers, parted, totals, num_copied=sum(c.tensor.num_elements for c in copied)),
         disk_bytes=disk_bytes,
         tensor_bytes=tensor_bytes,
         overhead_bytes=disk_bytes - tensor_bytes if states_dtypes and not absent else None,
@@ -202,11 +202,16 @@ def _sum_tensors(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
 
 
 def _count_parameters(
-    containers: tuple[Container, ...], totals: tuple[TensorTotal, ...], *, num_copied: int
+    containers: tuple[Container, ...],
+    parted: list[list[PartedTensor]],
+    totals: tuple[TensorTotal, ...],
+    *,
+    num_copied: int,
 ) -> int | None:
     """Count the elements of the weights, each once; None if an element is not one parameter or a count is unknown.
 
-    If there are no weights, their fp32 copy counts, provided that it is whole tensors, as in a universal checkpoint.
+    If there are no weights, their fp32 copy counts, provided that it is whole tensors, as in a universal checkpoint,
+    or where the only container names them as weights.
     """
     stated = [  # by an index of absent files, or by ZeRO 3 of a partitioned model
         container.known_parameters
@@ -217,8 +222,14 @@ def _count_parameters(
         return None
     counted = sum(total.num_parameters for total in totals if total.part == "weights") - num_copied
     num_weights = counted + sum(count or 0 for count in stated)
-    whole_copies = (each for each in containers if each.paths[0].name == "fp32.pt" and "param" in each.keys)
-    return num_weights or sum(tensor.num_elements for each in whole_copies for tensor in each.tensors) or None
+    whole_copies = (
+        tensor
+        for container, own in zip(containers, parted, strict=True)
+        for part, tensor in own
+        if (container.paths[0].name == "fp32.pt" and "param" in container.keys)
+        or (part == "master" and len(containers) == 1 and is_named_as_weight(tensor))
+    )
+    return num_weights or sum(tensor.num_elements for tensor in whole_copies) or None
 
 
 def _packs_weights(totals: tuple[TensorTotal, ...]) -> bool:

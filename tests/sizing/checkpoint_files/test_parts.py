@@ -48,6 +48,12 @@ def parts(*tensors: tuple[str, str, tuple[int, ...]], is_state_dict: bool = Fals
         ("optimizer_state_dict.optimizer_state_dict.fp32_flat_groups.0", "master"),
         ("optimizer_state_dict.fp32_groups_flat.0", "master"),
         ("optimizer.fp32_groups.0.3", "master"),
+        # a script's own copy, and a module of that name
+        ("master.layers.0.mlp.weight", "master"),
+        ("main_params.0", "master"),
+        ("optimizer.fp32_from_fp16.0.3", "master"),
+        ("model_fp32.layers.0.norm.weight", "master"),
+        ("state_dict.master.weight", "weights"),
         # Lightning
         ("state_dict.encoder.cls_token", "weights"),
         ("optimizer_states.0.state.0.exp_avg", "moments"),
@@ -80,6 +86,13 @@ def test_tensors_without_a_telling_name_are_weights_in_the_state_of_a_module_onl
     assert parts(*tensors, is_state_dict=True) == ["weights", "weights"]
     assert parts(*tensors) == ["other", "weights"]
     assert parts(tensors[0], is_state_dict=True) == ["other"]
+
+
+def test_a_branch_is_a_master_copy_where_the_container_is_more_than_a_module() -> None:
+    tensors = [("master.0.weight", "float32", (2,)), ("head.0.weight", "bfloat16", (2,))]
+    assert parts(*tensors, is_state_dict=True) == ["weights", "weights"]
+    tensors[1] = ("model.0.weight", "bfloat16", (2,))
+    assert parts(*tensors, is_state_dict=True) == ["master", "weights"]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex64"])

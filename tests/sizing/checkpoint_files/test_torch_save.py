@@ -95,6 +95,20 @@ def test_weights_moments_and_the_rest_are_told_apart(tmp_path: Path, checkpoint:
     assert contents.overhead_bytes == contents.disk_bytes - contents.tensor_bytes
 
 
+@pytest.mark.parametrize("branch", ["master", "fp32_params", "model_fp32"])
+def test_a_master_copy_beside_the_weights_is_no_parameters(tmp_path: Path, branch: str) -> None:
+    model = tiny_llama()
+    state: dict[str, Any] = {branch: model.state_dict(), "optimizer": stepped(model).state_dict()}
+    count = num_parameters(model)
+    alone = contents_of(saved(state, tmp_path / "alone.pt"))
+    beside = contents_of(
+        saved(state | {"model": tiny_llama(dtype=torch.bfloat16).state_dict()}, tmp_path / "beside.pt")
+    )
+    assert alone.num_parameters == beside.num_parameters == count
+    assert (beside.part_bytes["weights"], beside.part_bytes["master"]) == (2 * count, 4 * count)
+    assert beside.part_bytes["moments"] == 8 * count
+
+
 @pytest.mark.parametrize(
     ("options", "moments"),
     [({}, 2), ({"amsgrad": True}, 3), ({"foreach": False}, 2), ({"fused": True}, 2)],
