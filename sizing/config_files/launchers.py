@@ -49,7 +49,7 @@ _LAUNCHERS = {
     "bash",
     "sh",
 }
-_PROGRAMS = {"llamafactory-cli", "axolotl", "trl", "swift", "megatron", "xtuner", "composer"}
+_PROGRAMS = {"llamafactory-cli", "axolotl", "trl", "swift", "megatron", "xtuner", "composer", "tune"}
 """Programs that train and are no Python files."""
 
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
