@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, optimizer_of
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, put_optimizer_with
 from sizing.config_files.source import Unresolved
 from sizing.importers.importer import Importer
 from sizing.importers.trainer_settings import put_adapters, tell_unknown_flags
@@ -339,7 +339,7 @@ def _read(reader: SettingReader) -> None:
     if strategy == "megatron" and not reader.has(f"{_ACTOR}optim.optimizer"):
         reader.put("training.optimizer", "adam", f"{_ACTOR}optim.optimizer")
     else:
-        reader.take("training.optimizer", f"{_ACTOR}optim.optimizer", optimizer_of)
+        put_optimizer_with(reader, f"{_ACTOR}optim.optimizer", f"{_ACTOR}{_OPTIMIZER_OVERRIDES}")
     _read_step(reader, values)
     _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keep="trainer.max_actor_ckpt_to_keep")
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
@@ -631,7 +631,7 @@ def _read_sft(reader: SettingReader) -> None:
         _put_adapters(reader, "model.", "model.fsdp_config.model_dtype")
     else:
         reader.ignore("model.lora_rank", "model.target_modules")
-    reader.take("training.optimizer", "optim.optimizer", optimizer_of)
+    put_optimizer_with(reader, "optim.optimizer", _OPTIMIZER_OVERRIDES)
     micro, length = values.number("data.micro_batch_size_per_gpu"), values.number("data.max_length")
     if micro and length:
         reader.put("training.sequence_length", length, "data.max_length")

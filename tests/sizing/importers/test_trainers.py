@@ -879,3 +879,16 @@ def test_words_of_a_command_stand_over_the_file_that_it_names(
 def test_a_command_that_says_little_more_than_a_file_asks_for_it(command: str) -> None:
     with pytest.raises(InvalidInput, match=r"names a file that is not given, got 'train\.yaml': give that file too"):
         import_texts(command, num_gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "optimizer"),
+    [
+        ("SGD", {"lr": 1}, "sgd"),
+        ("SGD", {"lr": 1, "momentum": 0.9}, "sgd-momentum"),
+        ("Adam", {"torch_adam": True, "amsgrad": True}, "adam-amsgrad"),
+    ],
+)
+def test_params_of_deepspeeds_optimizer_say_what_it_keeps(kind: str, params: dict[str, Any], optimizer: str) -> None:
+    text = json.dumps({"train_batch_size": 8, "optimizer": {"type": kind, "params": params}})
+    assert fields_of(import_texts(text), [_OPTIMIZER]) == {_OPTIMIZER: optimizer}
