@@ -523,13 +523,48 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         reader.need(field, "the estimator gae trains a critic, whose model is not known here")
     else:
         names = ("critic.model.path", *(["algorithm.adv_estimator"] if reader.has("algorithm.adv_estimator") else []))
-        reader.put(field, count_critic(preset), *names, note="a head of one value in place of the vocabulary's")
-    block = "critic.megatron." if strategy == "megatron" else "critic."
-    for name in ("tensor_model_parallel_size", "pipeline_model_parallel_size", "ulysses_sequence_parallel_size"):
-        own, of_actor = values.get(f"{block}{name}"), values.get(f"{_ACTOR}{block.removeprefix('critic.')}{name}")
-        if own is not None and own != of_actor:
-            reader.not_understood(f"{block}{name}", "differs from the actor's: the critic is laid out like it")
+        note = "a head of one value in place of the vocabulary's"
+        if preset != reader.draft.value("model.preset"):
+            note += "; of another model than the actor, which it is laid out like"
+        reader.put(field, count_critic(preset), *names, note=note)
+    _tell_how_critic_differs(reader, values, strategy)
     reader.ignore("critic.*")
+
+
+_OF_CRITIC_WITH_FSDP = {
+    "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
+    "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
+    "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
+    "critic.model.lora_rank": f"{_MODEL}lora_rank",
+}
+_OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
+"""Settings of the critic, which is counted like the actor, and those of the actor."""
+_VALUES_OF_CRITIC = {
+    "critic.model.fsdp_config.model_dtype": "fp32",
+    "critic.model.fsdp_config.fsdp_size": -1,
+    "critic.ulysses_sequence_parallel_size": 1,
+    "critic.model.lora_rank": 0,
+    "critic.optim.optimizer": "AdamW",
+}
+"""What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
+
+
+def _tell_how_critic_differs(reader: SettingReader, values: _Values, strategy: str | None) -> None:
+    """Tell what the critic has otherwise than the actor: dtype, optimizer, strategy, degrees, adapters."""
+    of_strategy = _OF_CRITIC_WITH_FSDP
+    if strategy == "megatron":
+        names = (*_DEGREES_OF_MEGATRON.values(), "dtype", "use_distributed_optimizer")
+        of_strategy = {f"critic.megatron.{name}": f"{_ACTOR}megatron.{name}" for name in names}
+    for name, of_actor in (_OF_CRITIC | of_strategy).items():
+        shipped = None if strategy == "megatron" else _VALUES_OF_CRITIC.get(name)
+        own, other = values.get(name, shipped), values.get(of_actor, shipped)
+        if own is None or own == other or (other is None and own in (1, -1)):
+            continue
+        if reader.has(name):
+            reader.not_understood(name, f"differs from the actor's {of_actor}: the critic is counted like the actor")
+        else:
+            why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
+            reader.doubt("training.reinforcement.critic_parameters", why)
 
 
 def count_critic(preset: str) -> int:
