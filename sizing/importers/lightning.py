@@ -155,8 +155,12 @@ def _read(reader: SettingReader) -> None:
         put_optimizer_with(reader, kind, f"{block}.init_args." if kind.endswith("class_path") else f"{block}.")
     if reader.draft.value("training.optimizer") is None:
         reader.need("training.optimizer", "the model's own configure_optimizers makes it")
-    _tell_averages(reader)
-    _read_plugins(reader)
+    targets = [name for name in reader.source.matching("callbacks.*") if name.endswith("._target_")]
+    by_setting = {name: _classes(reader.get(name, None)) for name in ("trainer.callbacks", *targets)}
+    for name, classes in by_setting.items():
+        for each in filter(_AVERAGES.search, classes):
+            reader.not_understood(name, f"has {each}, which saves an average of the weights beside them: not counted")
+            reader.doubt("training.saved_state.ema", f"{each} saves an average of the weights beside them")
     _read_checkpoint(reader)
     reader.ignore("launcher.*")
 
@@ -261,6 +265,16 @@ def _read_model_parallel(reader: SettingReader) -> None:
 
 
 def _read_precision(reader: SettingReader, strategy: str) -> None:
+    """Read the precision, and plugins that decide it or how files are saved; those of a cluster do neither."""
+    plugins = "trainer.plugins"
+    for each in _classes(reader.get(plugins, None)):
+        if each == "AsyncCheckpointIO":
+            reader.put("checkpoint.mode", "async", plugins)
+        elif "Precision" in each:
+            reader.not_understood(plugins, f"has {each}, which decides the precision: give training.precision")
+            reader.doubt("training.precision", f"{each} among the plugins decides it")
+        elif not each.endswith("Environment"):
+            reader.not_understood(plugins, f"has {each}, which is not known here")
     name = "trainer.precision"
     value = str(reader.get(name)).lower()
     known = _PRECISIONS | (_OF_DEEPSPEED if strategy == "deepspeed" else {})
@@ -281,34 +295,9 @@ def _classes(value: Any) -> list[str]:
     return [str(path).rpartition(".")[2] for path in paths if path is not None]
 
 
-def _tell_averages(reader: SettingReader) -> None:
-    """Tell callbacks that save an average of the weights beside them.
-
-    Source: Lightning 2.6, pytorch/callbacks/stochastic_weight_avg.py, average_model_state, and weight_averaging.py,
-    current_model_state.
-    """
-    targets = [name for name in reader.source.matching("callbacks.*") if name.endswith("._target_")]
-    listed = {name: _classes(reader.get(name, None)) for name in ("trainer.callbacks", *targets)}
-    for name, classes in listed.items():
-        for each in filter(_AVERAGES.search, classes):
-            reader.not_understood(name, f"has {each}, which saves an average of the weights beside them: not counted")
-            reader.doubt("training.saved_state.ema", f"{each} saves an average of the weights beside them")
-
-
 _AVERAGES = re.compile(r"(Weight|Model)Averag|EMA|Ema\b|ExponentialMovingAverage")
-
-
-def _read_plugins(reader: SettingReader) -> None:
-    """Read plugins that change how a checkpoint is saved, or the precision; those of a cluster do neither."""
-    name = "trainer.plugins"
-    for each in _classes(reader.get(name, None)):
-        if each == "AsyncCheckpointIO":
-            reader.put("checkpoint.mode", "async", name)
-        elif "Precision" in each:
-            reader.not_understood(name, f"has {each}, which decides the precision: give training.precision")
-            reader.doubt("training.precision", f"{each} among the plugins decides it")
-        elif not each.endswith("Environment"):
-            reader.not_understood(name, f"has {each}, which is not known here")
+"""Callbacks that save an average of the weights beside them. Source: Lightning 2.6, pytorch/callbacks/
+stochastic_weight_avg.py, average_model_state, and weight_averaging.py, current_model_state."""
 
 
 def _read_checkpoint(reader: SettingReader) -> None:

@@ -93,6 +93,12 @@ _UNREAD_TRAINERS = (
         flags=("policy.model_name", "policy.dtensor_cfg.*", "policy.megatron_cfg.*"),
     ),
     _UnreadTrainer(
+        title="NeMo 2",  # Source: NeMo, nemo/lightning/pytorch/strategies/megatron_strategy.py, nemo_logger.py
+        marks=("trainer.strategy.*_model_parallel_size", "log.ckpt.*+optim.config.*"),
+        flags=("trainer.strategy.*_model_parallel_size", "log.ckpt.*"),
+        programs=re.compile(r"(.*/)?nemo|(.*/)?scripts/llm/(pretraining|finetuning)\.py"),
+    ),
+    _UnreadTrainer(
         title="OpenRLHF",  # Source: OpenRLHF, openrlhf/cli
         programs=re.compile(r"openrlhf\.cli\..*|(.*/)?openrlhf/cli/.*"),
     ),

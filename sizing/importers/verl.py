@@ -504,6 +504,24 @@ def _put_adapters(reader: SettingReader, model: str, dtype_name: str) -> None:
         reader.put("training.adapters.base_dtype", "fp32", dtype_name)
 
 
+_OF_CRITIC_WITH_FSDP = {
+    "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
+    "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
+    "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
+    "critic.model.lora_rank": f"{_MODEL}lora_rank",
+}
+_OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
+"""Settings of the critic, which is counted like the actor, and those of the actor."""
+_VALUES_OF_CRITIC = {
+    "critic.model.fsdp_config.model_dtype": "fp32",
+    "critic.model.fsdp_config.fsdp_size": -1,
+    "critic.ulysses_sequence_parallel_size": 1,
+    "critic.model.lora_rank": 0,
+    "critic.optim.optimizer": "AdamW",
+}
+"""What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
+
+
 def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> None:
     """Set the critic's parameters. It is trained with the estimator gae, or where critic.enable says so."""
     estimator = str(values.get("algorithm.adv_estimator")).lower().rpartition(".")[2]
@@ -527,30 +545,6 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         if preset != reader.draft.value("model.preset"):
             note += "; of another model than the actor, which it is laid out like"
         reader.put(field, count_critic(preset), *names, note=note)
-    _tell_how_critic_differs(reader, values, strategy)
-    reader.ignore("critic.*")
-
-
-_OF_CRITIC_WITH_FSDP = {
-    "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
-    "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
-    "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
-    "critic.model.lora_rank": f"{_MODEL}lora_rank",
-}
-_OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
-"""Settings of the critic, which is counted like the actor, and those of the actor."""
-_VALUES_OF_CRITIC = {
-    "critic.model.fsdp_config.model_dtype": "fp32",
-    "critic.model.fsdp_config.fsdp_size": -1,
-    "critic.ulysses_sequence_parallel_size": 1,
-    "critic.model.lora_rank": 0,
-    "critic.optim.optimizer": "AdamW",
-}
-"""What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
-
-
-def _tell_how_critic_differs(reader: SettingReader, values: _Values, strategy: str | None) -> None:
-    """Tell what the critic has otherwise than the actor: dtype, optimizer, strategy, degrees, adapters."""
     of_strategy = _OF_CRITIC_WITH_FSDP
     if strategy == "megatron":
         names = (*_DEGREES_OF_MEGATRON.values(), "dtype", "use_distributed_optimizer")
@@ -565,6 +559,7 @@ def _tell_how_critic_differs(reader: SettingReader, values: _Values, strategy: s
         else:
             why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
             reader.doubt("training.reinforcement.critic_parameters", why)
+    reader.ignore("critic.*")
 
 
 def count_critic(preset: str) -> int:

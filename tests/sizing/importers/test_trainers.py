@@ -650,6 +650,13 @@ def test_weights_alone_beside_deepspeed_are_no_files_of_deepspeed() -> None:
         ("run.sh", "tune run --nproc_per_node 8 full_finetune_distributed --config llama3/8B_full", "is of torchtune"),
         ("sft.yaml", "policy: {model_name: x, dtensor_cfg: {lora_cfg: {enabled: false, dim: 8}}}\n", "is of NeMo-RL"),
         ("run.sh", "uv run examples/run_sft.py policy.model_name=Qwen/Qwen2.5-7B cluster.num_nodes=2", "is of NeMo-RL"),
+        (
+            "llama3.yaml",
+            "trainer: {devices: 8, precision: 32, strategy: {_target_: a.MegatronStrategy, tensor_model_parallel_size: 4}}\n"
+            "log: {ckpt: {save_top_k: 3}}\noptim: {config: {optimizer: adam}}\n",
+            "is of NeMo 2, which is not read",
+        ),
+        ("run.sh", "nemo llm pretrain --factory llama3_8b trainer.devices=8 trainer.num_nodes=2 -y", "is of NeMo 2"),
         ("run.sh", f"deepspeed --module openrlhf.cli.train_sft {_FLAGS} --bf16 --save_steps 9", "is of OpenRLHF"),
         ("train.yaml", " \n", "train.yaml is empty: give the file as the training reads or writes it"),
         ("own.yaml", "train_loader: {name: x}\nshuffle: true\n", "has the settings of no training that is known"),
