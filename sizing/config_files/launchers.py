@@ -51,6 +51,8 @@ _LAUNCHERS = {
 }
 _PROGRAMS = {"llamafactory-cli", "axolotl", "trl", "swift", "megatron", "xtuner", "composer"}
 """Programs that train and are no Python files."""
+_FIRST_WORDS = {"tune", "nemo"}
+"""Programs that are so where they are a command's first word alone, as their names are words of others too."""
 
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
 _LAUNCHER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed"}
@@ -121,6 +123,8 @@ def _find_program(words: Sequence[Text]) -> int | None:
     first = words[0]
     if isinstance(first, str) and not find_hole(first):
         is_started = _name(first) in _LAUNCHERS | _PROGRAMS or _PYTHON.fullmatch(first) or first.endswith(".py")
+        if _name(first) in _FIRST_WORDS:
+            return 0
         if not is_started:
             return None
     for place, word in enumerate(words):

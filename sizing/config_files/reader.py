@@ -439,6 +439,36 @@ def optimizer_of(value: Any) -> str:
     return known
 
 
+_WITH_ARGUMENT = {
+    ("sgd", "momentum"): "sgd-momentum",
+    ("adam", "amsgrad"): "adam-amsgrad",
+    ("adamw", "amsgrad"): "adam-amsgrad",
+}
+"""Optimizers that keep more where an argument of torch's class is on: its default is off in all of them."""
+
+
+def put_optimizer_with(reader: SettingReader, name: str, arguments: str) -> str | None:
+    """Set the optimizer by the setting of its name and those of its arguments below a block, and return it."""
+    named = reader.get(name)
+    try:
+        optimizer = None if named is None else optimizer_of(str(named).rpartition(".")[2])
+    except ValueError as error:
+        reader.not_understood(name, str(error))
+        return None
+    names = [name]
+    for (plain, argument), with_argument in _WITH_ARGUMENT.items():
+        value = reader.get(f"{arguments}{argument}", None)
+        if optimizer == plain and not isinstance(value, str) and value:
+            optimizer = with_argument
+            names.append(f"{arguments}{argument}")
+    for argument in ("momentum", "centered") if optimizer == "rmsprop" else ():
+        if reader.get(f"{arguments}{argument}", None):
+            reader.not_understood(f"{arguments}{argument}", "keeps a further buffer of each weight: not counted")
+            reader.doubt("training.optimizer", f"{argument} keeps a further buffer of each weight")
+    reader.put("training.optimizer", optimizer, *names)
+    return optimizer
+
+
 def contradictions(draft: ScenarioDraft) -> InvalidInput | None:
     """Return the error for what files say differently, or None."""
     return InvalidInput(draft.problems) if draft.problems else None

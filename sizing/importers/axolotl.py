@@ -401,6 +401,7 @@ AXOLOTL = Importer(
     ),
     min_marks=4,
     sure_marks=("pretraining_dataset", "sample_packing", "micro_batch_size+sequence_len"),
+    programs=("axolotl", "*/axolotl", "axolotl.cli.*"),
     defaults=_DEFAULTS,
     read=_read,
     ignored=_IGNORED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.config_files.reader import SettingReader, choice, optimizer_of
+from sizing.config_files.reader import SettingReader, choice, put_optimizer_with
 from sizing.frameworks import FRAMEWORKS
 from sizing.importers.importer import Importer
 from sizing.importers.trainer_settings import ACCELERATE_CONFIG, DEEPSPEED_JSON, has_trainer_beside, is_empty
@@ -248,7 +248,7 @@ def _read_optimizer(reader: SettingReader, prefix: str) -> None:
         reader.not_understood(name, "compresses gradients in a way that is not known here")
         reader.need("training.optimizer", f"{kind} is no optimizer of the catalog")
         return
-    if reader.take("training.optimizer", name, optimizer_of) is None:
+    if put_optimizer_with(reader, name, f"{prefix}optimizer.params.") is None:
         reader.need("training.optimizer", f"{kind} is no optimizer of the catalog")
     if plain in _COMPRESSED_OPTIMIZERS:
         reader.put("training.gradient_compression.method", _COMPRESSED_OPTIMIZERS[plain], name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,11 +21,12 @@ from sizing.config_files.script import SCRIPT_ENDINGS, is_script, script_sources
 from sizing.config_files.source import ConfigSource, ConfigText, document_source, parse_settings
 from sizing.errors import InvalidInput, Problem, explain, shown
 from sizing.field_paths import with_fields
-from sizing.importers.importer import Importer
+from sizing.importers.importer import Importer, trains_nothing
 from sizing.importers.launch_command import LAUNCH_COMMAND
-from sizing.importers.registry import IMPORTERS, importer_of
+from sizing.importers.registry import IMPORTERS, importer_of, importer_started_by, unread_trainer
 from sizing.importers.request import ImportRequest
 from sizing.importers.scenario import SCENARIO
+from sizing.importers.trainer_settings import BESIDE_A_TRAINER
 from sizing.scenario import INTERVAL, NUM_GPUS, Scenario
 from sizing.state.training import OF_A_STEP
 from sizing.strict_model import StrictModel
@@ -57,18 +58,16 @@ class ImportReport(StrictModel):
     needed: list[MissingField] = Field(description="Fields that the files do not give and an answer needs.")
 
 
-_OF_COMPOSER = {"train_loader", "train_loaders", "algorithms", "icl_tasks"}
-"""Blocks that LLM Foundry has beside `max_duration`, and OLMo has not.
-
-Source: llm-foundry, llmfoundry/utils/config_utils.py.
-"""
 _AXES = ("tensor", "pipeline", "context", "data")
 
 
 @dataclass(frozen=True)
 class _Recognised:
+    """A source and its importer; `naming`: settings that name a file which is read beside it."""
+
     importer: Importer
     source: ConfigSource
+    naming: tuple[str, ...] = ()
 
 
 def import_config_files(request: ImportRequest) -> ImportReport:
@@ -77,7 +76,9 @@ def import_config_files(request: ImportRequest) -> ImportReport:
     Raises InvalidInput where a file is none that is known, files contradict each other or a setting has a value that no
     scenario can have.
     """
-    trainings = _list_trainings([each for file in request.files for each in _recognise(file)])
+    listed = [(file, *_list_sources(file)) for file in request.files]
+    documents = _importers_of_documents(listed)
+    trainings = _list_trainings([each for row in listed for each in _recognise(*row, documents)])
     read = [(each, _read_all(each, request)) for each in trainings]
     recognised, draft = min(read, key=lambda each: each[1].value(NUM_GPUS) is None)
     for other, draft_of_other in read:
@@ -118,10 +119,11 @@ def _read_all(recognised: Sequence[_Recognised], request: ImportRequest) -> Scen
     if request.num_gpus is not None:
         draft.set(NUM_GPUS, request.num_gpus, place=BESIDE_FILES, is_default=False)
     merged = _merge_commands(recognised)
-    readers = [(each.importer, _reader(each, draft, merged)) for each in merged]
+    readers = [(each, _reader(each, draft, merged)) for each in merged]
     for _, reader in readers:
         reader.put_gpus()
-    for importer, reader in sorted(readers, key=lambda each: each[0].rank):
+    for each, reader in sorted(readers, key=lambda pair: pair[0].importer.rank):
+        importer = each.importer
         try:
             importer.read(reader)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -129,7 +131,7 @@ def _read_all(recognised: Sequence[_Recognised], request: ImportRequest) -> Scen
             rule = f"has a setting whose value is of a kind that {importer.title} does not take"
             remedy = "correct it: a number where a number is meant, a text where a text is"
             raise InvalidInput.of(reader.source.file, rule, value=None, remedy=remedy) from None
-        reader.finish(importer.ignored)
+        reader.finish((*importer.ignored, *each.naming))
     return draft
 
 
@@ -181,17 +183,71 @@ def _list_sources(file: ConfigText) -> tuple[list[ConfigSource], bool]:
         raise InvalidInput.of(file.name, rule, value=None, remedy=remedy) from None
 
 
-def _recognise(file: ConfigText) -> list[_Recognised]:
+_CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
+
+
+def _files_named_by(source: ConfigSource) -> dict[str, str]:
+    """Return the files that a command names, without their folders, and the setting that names each, or no text."""
+    named = {word.rpartition("/")[2]: "" for word in source.words[1:]}
+    for name, setting in source.settings.items():
+        if isinstance(setting.value, str) and not name.startswith("launcher."):
+            file = setting.value.rpartition("/")[2]
+            without_ending = "config" in name and not file.endswith(_CONFIG_ENDINGS)
+            named |= {f"{file}{end}": name for end in (_CONFIG_ENDINGS if without_ending else ("",))}
+    return named
+
+
+def _importers_of_documents(
+    listed: Iterable[tuple[ConfigText, Sequence[ConfigSource], bool]],
+) -> dict[str, Importer | None]:
+    """Return the importer of each document by its name without folders; a program that names it settles which."""
+    rows = [(file.name.rpartition("/")[2], sources, is_command) for file, sources, is_command in listed]
+    found = {name: importer_of(sources[0]) for name, sources, is_command in rows if not is_command}
+    for command in (source for _, sources, is_command in rows if is_command for source in sources):
+        started = importer_started_by(command)
+        for name in found.keys() & _files_named_by(command).keys() if started else ():
+            of_marks = found[name]
+            found[name] = of_marks if of_marks is not None and of_marks.name in BESIDE_A_TRAINER else started
+    return found
+
+
+def _recognise_command(source: ConfigSource, documents: Mapping[str, Importer | None]) -> _Recognised | None:
+    """Find what a command is: what the trainer's own file is that it names, else by its program and marks.
+
+    Raises InvalidInput where the command says little more than a file that is not given.
+    """
+    importer, named = importer_of(source), _files_named_by(source)
+    for file, setting in named.items() if not trains_nothing(source) else ():
+        of_file = documents.get(file)
+        if of_file is not None and of_file.name not in BESIDE_A_TRAINER:
+            return _Recognised(of_file, of_file.rename(source), (setting,) if setting else ())
+    lacking = next((file for file in named if file.endswith(_CONFIG_ENDINGS)), None)
+    if importer is None:
+        return None
+    num_marks = sum(bool(source.matching(mark)) for mark in importer.marks)
+    if lacking is not None and importer.is_started_by(source) and num_marks < importer.min_marks:
+        place = f"{source.file}: {' '.join(source.words[:2])}"
+        raise InvalidInput.of(place, "names a file that is not given", value=lacking, remedy="give that file too")
+    return _Recognised(importer, importer.rename(source))
+
+
+def _recognise(
+    file: ConfigText, sources: Sequence[ConfigSource], is_command: bool, documents: Mapping[str, Importer | None]
+) -> list[_Recognised]:
     """Find what a file is. Commands of a script that no importer knows are left out, if another is known."""
-    sources, is_command = _list_sources(file)
-    names = set() if is_command else set(sources[0].document or ())
-    if "max_duration" in names and _OF_COMPOSER & names:
+    for unread in filter(None, map(unread_trainer, sources)):
         remedy = (
             "give model.preset, training.framework, cluster.num_gpus and checkpoint.interval_seconds in place of it"
         )
-        raise InvalidInput.of(file.name, "is of Composer (LLM Foundry), which is not read", value=None, remedy=remedy)
-    importers = [(importer_of(source), source) for source in sources]
-    found = [_Recognised(each, each.rename(source)) for each, source in importers if each is not None]
+        raise InvalidInput.of(file.name, f"is of {unread}, which is not read", value=None, remedy=remedy)
+    found = []
+    for source in sources:
+        if is_command and source.document is None:
+            each = _recognise_command(source, documents)
+        else:
+            importer = importer_of(source) if is_command else documents.get(file.name.rpartition("/")[2])
+            each = None if importer is None else _Recognised(importer, importer.rename(source))
+        found += [] if each is None else [each]
     if any(each.importer.frameworks and each.source.document is None for each in found):
         found = [each for each in found if each.importer is not LAUNCH_COMMAND]  # those start other programs
     if not found:
@@ -204,7 +260,8 @@ def _recognise(file: ConfigText) -> list[_Recognised]:
 def is_config_of_training(file: ConfigText) -> bool:
     """Tell whether a file is the config of a training that is known, and no scenario of this program."""
     try:
-        return any(each.importer is not SCENARIO for each in _recognise(file))
+        listed = (file, *_list_sources(file))
+        return any(each.importer is not SCENARIO for each in _recognise(*listed, _importers_of_documents([listed])))
     except InvalidInput:
         return False
 
@@ -217,20 +274,33 @@ def _with_interpolations(source: ConfigSource) -> ConfigSource:
 
 
 def _merge_commands(recognised: Iterable[_Recognised]) -> list[_Recognised]:
-    """Let the settings of a command stand over those of documents that the same importer reads."""
+    """Let the settings of a command stand over those of documents that the same importer reads.
+
+    A setting takes the place of the whole block of its name, as in hydra; one that no document has joins the first.
+    """
     merged = [each for each in recognised if each.source.document is not None]
     num_documents = len(merged)
     for each in recognised:
         if each.source.document is not None:
             continue
-        of_same = (n for n in range(num_documents) if merged[n].importer is each.importer)
-        place = next(of_same, None)
-        if place is None:
+        of_same = [n for n in range(num_documents) if merged[n].importer is each.importer]
+        if not of_same:
             merged.append(each)
-        else:
-            below = merged[place].source
-            settings = {**below.settings, **each.source.settings}
-            merged[place] = _Recognised(each.importer, replace(below, settings=settings))
+            continue
+        for n in of_same:
+            below = merged[n].source
+            over = {
+                name: setting
+                for name, setting in each.source.settings.items()
+                if n == of_same[0] or name in below.settings
+            }
+            kept = {
+                name: setting
+                for name, setting in below.settings.items()
+                if not any(name.startswith(f"{other}.") for other in each.source.settings)
+            }
+            source = replace(below, settings={**kept, **over}, words=each.source.words)
+            merged[n] = _Recognised(each.importer, source, each.naming)
     return merged
 
 

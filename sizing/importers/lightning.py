@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, optimizer_of
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, put_optimizer_with
 from sizing.config_files.source import ConfigSource
 from sizing.importers.importer import Importer
 from sizing.importers.trainer_settings import DEEPSPEED_JSON, put_shard_group
@@ -93,7 +93,6 @@ _IGNORED = (
     "trainer.use_distributed_sampler",
     "trainer.detect_anomaly",
     "trainer.barebones",
-    "trainer.plugins",
     "trainer.sync_batchnorm",
     "trainer.reload_dataloaders_every_n_epochs",
     "trainer.default_root_dir",
@@ -111,7 +110,6 @@ _IGNORED = (
             "broadcast_buffers",
             "dim",
             "auto_wrap_policy",
-            "activation_checkpointing_policy",
             "forward_prefetch",
             "backward_prefetch",
             "limit_all_gathers",
@@ -153,9 +151,16 @@ def _read(reader: SettingReader) -> None:
         reader.put_model(reader.path(name), name)
     kind = reader.first("optimizer.class_path", "optimizer._target_", "model.optimizer._target_")
     if reader.has(kind):
-        reader.take("training.optimizer", kind, lambda value: optimizer_of(str(value).rpartition(".")[2]))
+        block = kind.rpartition(".")[0]
+        put_optimizer_with(reader, kind, f"{block}.init_args." if kind.endswith("class_path") else f"{block}.")
     if reader.draft.value("training.optimizer") is None:
         reader.need("training.optimizer", "the model's own configure_optimizers makes it")
+    targets = [name for name in reader.source.matching("callbacks.*") if name.endswith("._target_")]
+    by_setting = {name: _classes(reader.get(name, None)) for name in ("trainer.callbacks", *targets)}
+    for name, classes in by_setting.items():
+        for each in filter(_AVERAGES.search, classes):
+            reader.not_understood(name, f"has {each}, which saves an average of the weights beside them: not counted")
+            reader.doubt("training.saved_state.ema", f"{each} saves an average of the weights beside them")
     _read_checkpoint(reader)
     reader.ignore("launcher.*")
 
@@ -235,6 +240,9 @@ def _read_fsdp(reader: SettingReader) -> None:
     elif kind == "NO_SHARD":
         reader.put("parallelism.shard_group", 1, strategy)
     put_shard_group(reader)
+    for name in (f"{_ARGUMENTS}activation_checkpointing_policy", f"{_ARGUMENTS}activation_checkpointing"):
+        if reader.get(name, None):
+            reader.put("training.recomputation", "full", name)
     form = f"{_ARGUMENTS}state_dict_type"
     if str(reader.get(form, "full")).lower() == "sharded":
         reader.put("checkpoint.format", "fsdp-sharded", form)
@@ -257,6 +265,16 @@ def _read_model_parallel(reader: SettingReader) -> None:
 
 
 def _read_precision(reader: SettingReader, strategy: str) -> None:
+    """Read the precision, and plugins that decide it or how files are saved; those of a cluster do neither."""
+    plugins = "trainer.plugins"
+    for each in _classes(reader.get(plugins, None)):
+        if each == "AsyncCheckpointIO":
+            reader.put("checkpoint.mode", "async", plugins)
+        elif "Precision" in each:
+            reader.not_understood(plugins, f"has {each}, which decides the precision: give training.precision")
+            reader.doubt("training.precision", f"{each} among the plugins decides it")
+        elif not each.endswith("Environment"):
+            reader.not_understood(plugins, f"has {each}, which is not known here")
     name = "trainer.precision"
     value = str(reader.get(name)).lower()
     known = _PRECISIONS | (_OF_DEEPSPEED if strategy == "deepspeed" else {})
@@ -268,6 +286,18 @@ def _read_precision(reader: SettingReader, strategy: str) -> None:
     else:
         reader.not_understood(name, "is no precision that is known here")
         reader.need("training.precision", f"{name} is no precision that is known here")
+
+
+def _classes(value: Any) -> list[str]:
+    """List the names of classes that a setting makes objects of: one, or several, by name or with arguments."""
+    each_of = value if isinstance(value, list) else [value]
+    paths = [each.get("class_path", each.get("_target_")) if isinstance(each, Mapping) else each for each in each_of]
+    return [str(path).rpartition(".")[2] for path in paths if path is not None]
+
+
+_AVERAGES = re.compile(r"(Weight|Model)Averag|EMA|Ema\b|ExponentialMovingAverage")
+"""Callbacks that save an average of the weights beside them. Source: Lightning 2.6, pytorch/callbacks/
+stochastic_weight_avg.py, average_model_state, and weight_averaging.py, current_model_state."""
 
 
 def _read_checkpoint(reader: SettingReader) -> None:

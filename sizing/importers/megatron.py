@@ -242,12 +242,10 @@ def _read_layout(reader: SettingReader, name: str, num_stages: int) -> None:
 
 def read_optimizer(reader: SettingReader, *, is_deepspeed: bool = False) -> None:
     """Set the optimizer, what of it leaves the GPU, and what of it is saved."""
-    optimizer = reader.take("training.optimizer", "optimizer", choice(_OPTIMIZERS, "optimizer with state known here"))
+    known = dict(_OPTIMIZERS) | ({"sgd": "sgd"} if reader.number("sgd_momentum") == 0 else {})
+    optimizer = reader.take("training.optimizer", "optimizer", choice(known, "optimizer with state known here"))
     if reader.has("optimizer") and optimizer is None:
         reader.need("training.optimizer", "the optimizer is not understood")
-    if optimizer == "sgd-momentum" and reader.number("sgd_momentum") == 0:
-        reader.put("training.optimizer", "sgd", "sgd_momentum")
-    reader.get("sgd_momentum")
     offload = reader.first("optimizer_cpu_offload", "cpu_optimizer")
     if reader.is_given(offload):
         reader.put("training.offload.optimizer", "host", offload)

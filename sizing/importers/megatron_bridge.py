@@ -20,6 +20,7 @@ from sizing.importers.megatron import (
 )
 from sizing.importers.megatron_arguments import ALIASES, DEFAULTS, WITHOUT_EFFECT
 from sizing.importers.megatron_model import put_model
+from sizing.importers.trainer_settings import is_empty
 
 _BLOCKS = (
     "dataset",
@@ -66,7 +67,14 @@ def _rename(source: ConfigSource) -> ConfigSource:
         block, _, name = full.partition(".")
         value = setting.value
         is_data = block == "dataset" and name != "seq_length"
-        if is_data or block not in _BLOCKS or not name or "." in name or name.startswith("_"):
+        if (
+            full == "mixed_precision.name"
+            or is_data
+            or block not in _BLOCKS
+            or not name
+            or "." in name
+            or name.startswith("_")
+        ):
             named[""][full] = replace(setting, name=full)
             continue
         own = _INVERTED.get(name, ALIASES.get(name, name))
@@ -102,7 +110,23 @@ def _read(reader: SettingReader) -> None:
     _read_mix(reader)
     read_step(reader)
     read_checkpoint(reader)
-    if reader.is_given("peft._target_") or reader.has("peft.dim"):
+    _read_adapters(reader)
+
+
+def _read_adapters(reader: SettingReader) -> None:
+    """Set adapters where a block or a scheme has them on; recipes for finetuning have them by default."""
+    scheme = reader.first("peft", "peft_scheme")
+    kind = reader.get(scheme, None)
+    if reader.has(scheme) and is_empty(kind):
+        reader.ignore(scheme, "peft.*")
+        return
+    has_block = reader.is_given("peft._target_") or reader.has("peft.dim")
+    if kind is not None and not has_block:
+        reader.need("training.adapters.rank", f"{scheme} is {kind}, whose rank the recipe says")
+        return
+    if not has_block and re.search("finetune|peft", str(reader.get("recipe", None))):
+        reader.doubt("training.adapters", "the recipe says whether it trains LoRA, its default, or all weights")
+    if has_block:
         reader.put("training.trainer", "megatron-bridge", "peft.dim")
         reader.put("training.adapters.rank", reader.number("peft.dim"), "peft.dim")
         for name, usual in _OF_EXPERTS.items():
@@ -152,11 +176,12 @@ def _read_mix(reader: SettingReader) -> None:
         if reader.has("bf16") or reader.has("fp16"):
             reader.put("training.precision", *read_precision(reader))
         return
-    known = next((precision for part, precision in _MIXES if part in value), None)
+    known = next((precision for part, precision in _MIXES if part in value.replace("-", "_")), None)
     if known is None:
         reader.not_understood(name, "is no precision that is known here")
         reader.need("training.precision", "the precision is not understood")
     reader.put("training.precision", known, name)
+    reader.ignore("bf16", "fp16")
 
 
 _WITHOUT_EFFECT = """

@@ -255,6 +255,8 @@ def _read_checkpoint(reader: SettingReader) -> None:
     switch = reader.first("checkpoint.enable", "checkpoint.enable_checkpoint")
     if reader.has(switch) and not reader.is_on(switch):
         reader.not_understood(switch, "turns checkpoints off: those that it would write are sized")
+    elif not reader.has(switch) and reader.source.matching("checkpoint.*"):
+        reader.doubt("checkpoint.interval_steps", f"{switch} is off by default: those that it would write are sized")
     reader.is_on(switch)
     unit = reader.get("checkpoint.interval_type", default="steps")
     if unit == "seconds":

@@ -29,7 +29,7 @@ DEEPSPEED_JSON = "deepspeed-json"
 FSDP_CONFIG = "fsdp-config"
 ACCELERATE_CONFIG = "accelerate-config"
 HUGGINGFACE_CONFIG = "huggingface-config"
-_BESIDE_A_TRAINER = {
+BESIDE_A_TRAINER = {
     DEEPSPEED_JSON,
     FSDP_CONFIG,
     ACCELERATE_CONFIG,
@@ -38,6 +38,7 @@ _BESIDE_A_TRAINER = {
     "scenario",
     "launch-command",
 }
+"""Importers of files that stand beside a trainer's own."""
 
 _DEFAULT_TARGETS = ("attention.query", "attention.value")
 """PEFT adapts q_proj and v_proj by default in these families. Source: PEFT 0.21, peft/utils/constants.py."""
@@ -54,7 +55,7 @@ LAUNCHER_FLAGS_THAT_MATTER = re.compile(
 
 def has_trainer_beside(reader: SettingReader) -> bool:
     """Whether another file is a trainer's own, which says what this one leaves to it."""
-    return any(name not in _BESIDE_A_TRAINER for name in reader.names_of_others())
+    return any(name not in BESIDE_A_TRAINER for name in reader.names_of_others())
 
 
 def has_flag_elsewhere(reader: SettingReader, flag: str) -> bool:

@@ -636,7 +636,7 @@ def _read_model(reader: SettingReader) -> None:
 def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
     switches = [name for name in _SWITCHES_OF_ADAPTERS if reader.has(name)]
     is_on = [name for name in switches if reader.is_on(name) or str(reader.get(name)).lower() in ("lora", "qlora")]
-    ranks = [name for name in _RANKS if reader.has(name)]
+    ranks = [name for name in _RANKS if reader.has(name) and (reader.is_unknown(name) or reader.get(name))]
     targets = reader.first(*_TARGETS)
     if is_on or (ranks and not switches and not is_trl):
         name = ranks[0] if ranks else "lora_r"
@@ -652,7 +652,7 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
         put_beside_adapters(reader, whole_modules=reader.first("lora_modules_to_save", "modules_to_save"))
         put_quantised_base(reader, "load_in_4bit", "load_in_8bit", "q_lora", doubles=False)
     else:
-        reader.ignore(*ranks, *_TARGETS, "lora_modules_to_save", "use_dora")
+        reader.ignore(*_RANKS, *_TARGETS, "lora_modules_to_save", "use_dora")
         for name in ("load_in_4bit", "load_in_8bit"):
             if reader.is_on(name, default=False):
                 reader.not_understood(name, "quantises the weights of a model that no adapter is said of")
@@ -868,6 +868,7 @@ TRANSFORMERS = Importer(
         "use_peft",
     ),
     min_marks=3,
+    programs=("trl", "*/trl"),
     defaults=TRAINER_DEFAULTS,
     read=_read,
     ignored=TRAINER_IGNORED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, optimizer_of
+from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, put_optimizer_with
 from sizing.config_files.source import Unresolved
 from sizing.importers.importer import Importer
 from sizing.importers.trainer_settings import put_adapters, tell_unknown_flags
@@ -339,7 +339,7 @@ def _read(reader: SettingReader) -> None:
     if strategy == "megatron" and not reader.has(f"{_ACTOR}optim.optimizer"):
         reader.put("training.optimizer", "adam", f"{_ACTOR}optim.optimizer")
     else:
-        reader.take("training.optimizer", f"{_ACTOR}optim.optimizer", optimizer_of)
+        put_optimizer_with(reader, f"{_ACTOR}optim.optimizer", f"{_ACTOR}{_OPTIMIZER_OVERRIDES}")
     _read_step(reader, values)
     _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keep="trainer.max_actor_ckpt_to_keep")
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
@@ -504,6 +504,24 @@ def _put_adapters(reader: SettingReader, model: str, dtype_name: str) -> None:
         reader.put("training.adapters.base_dtype", "fp32", dtype_name)
 
 
+_OF_CRITIC_WITH_FSDP = {
+    "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
+    "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
+    "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
+    "critic.model.lora_rank": f"{_MODEL}lora_rank",
+}
+_OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
+"""Settings of the critic, which is counted like the actor, and those of the actor."""
+_VALUES_OF_CRITIC = {
+    "critic.model.fsdp_config.model_dtype": "fp32",
+    "critic.model.fsdp_config.fsdp_size": -1,
+    "critic.ulysses_sequence_parallel_size": 1,
+    "critic.model.lora_rank": 0,
+    "critic.optim.optimizer": "AdamW",
+}
+"""What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
+
+
 def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> None:
     """Set the critic's parameters. It is trained with the estimator gae, or where critic.enable says so."""
     estimator = str(values.get("algorithm.adv_estimator")).lower().rpartition(".")[2]
@@ -523,12 +541,24 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         reader.need(field, "the estimator gae trains a critic, whose model is not known here")
     else:
         names = ("critic.model.path", *(["algorithm.adv_estimator"] if reader.has("algorithm.adv_estimator") else []))
-        reader.put(field, count_critic(preset), *names, note="a head of one value in place of the vocabulary's")
-    block = "critic.megatron." if strategy == "megatron" else "critic."
-    for name in ("tensor_model_parallel_size", "pipeline_model_parallel_size", "ulysses_sequence_parallel_size"):
-        own, of_actor = values.get(f"{block}{name}"), values.get(f"{_ACTOR}{block.removeprefix('critic.')}{name}")
-        if own is not None and own != of_actor:
-            reader.not_understood(f"{block}{name}", "differs from the actor's: the critic is laid out like it")
+        note = "a head of one value in place of the vocabulary's"
+        if preset != reader.draft.value("model.preset"):
+            note += "; of another model than the actor, which it is laid out like"
+        reader.put(field, count_critic(preset), *names, note=note)
+    of_strategy = _OF_CRITIC_WITH_FSDP
+    if strategy == "megatron":
+        names = (*_DEGREES_OF_MEGATRON.values(), "dtype", "use_distributed_optimizer")
+        of_strategy = {f"critic.megatron.{name}": f"{_ACTOR}megatron.{name}" for name in names}
+    for name, of_actor in (_OF_CRITIC | of_strategy).items():
+        shipped = None if strategy == "megatron" else _VALUES_OF_CRITIC.get(name)
+        own, other = values.get(name, shipped), values.get(of_actor, shipped)
+        if own is None or own == other or (other is None and own in (1, -1)):
+            continue
+        if reader.has(name):
+            reader.not_understood(name, f"differs from the actor's {of_actor}: the critic is counted like the actor")
+        else:
+            why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
+            reader.doubt("training.reinforcement.critic_parameters", why)
     reader.ignore("critic.*")
 
 
@@ -631,7 +661,7 @@ def _read_sft(reader: SettingReader) -> None:
         _put_adapters(reader, "model.", "model.fsdp_config.model_dtype")
     else:
         reader.ignore("model.lora_rank", "model.target_modules")
-    reader.take("training.optimizer", "optim.optimizer", optimizer_of)
+    put_optimizer_with(reader, "optim.optimizer", _OPTIMIZER_OVERRIDES)
     micro, length = values.number("data.micro_batch_size_per_gpu"), values.number("data.max_length")
     if micro and length:
         reader.put("training.sequence_length", length, "data.max_length")

@@ -94,3 +94,63 @@ def test_the_verb_fit_may_hold_the_settings() -> None:
     report = import_texts(yaml.safe_dump({"fit": inner}), name="fit.yaml")
     expected = {"cluster.num_gpus": 2, "training.precision": "fp16-mixed"}
     assert fields_of(report, expected) == expected
+
+
+_SGD, _ADAM = "torch.optim.SGD", "torch.optim.AdamW"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "optimizer"),
+    [
+        (_SGD, {"lr": 1}, "sgd"),
+        (_SGD, {"lr": 1, "momentum": 0}, "sgd"),
+        (_SGD, {"lr": 1, "momentum": 0.9}, "sgd-momentum"),
+        (_ADAM, {"lr": 1, "amsgrad": False}, "adamw"),
+        (_ADAM, {"lr": 1, "amsgrad": True}, "adam-amsgrad"),
+    ],
+)
+def test_arguments_of_an_optimizer_say_what_it_keeps(name: str, arguments: dict[str, Any], optimizer: str) -> None:
+    document = yaml.safe_load(_document({"devices": 2, "strategy": "ddp", "precision": "16-mixed"}))
+    by_class = {**document, "optimizer": {"class_path": name, "init_args": arguments}}
+    by_target = {**document, "model": {"optimizer": {"_target_": name, **arguments}}}
+    for each in (by_class, by_target):
+        report = import_texts(yaml.safe_dump(each), name="fit.yaml")
+        assert fields_of(report, ["training.optimizer"]) == {"training.optimizer": optimizer}
+
+
+def test_buffers_that_no_optimizer_of_the_catalog_keeps_are_told() -> None:
+    document = yaml.safe_load(_document({"devices": 2, "strategy": "ddp", "precision": "16-mixed"}))
+    arguments = {"momentum": 0.9, "centered": False}
+    optimizer = {"class_path": "torch.optim.RMSprop", "init_args": arguments}
+    report = import_texts(yaml.safe_dump({**document, "optimizer": optimizer}), name="fit.yaml")
+    assert {row.setting for row in report.not_understood} == {"optimizer.init_args.momentum"}
+
+
+def test_averages_of_weights_and_plugins_that_save_otherwise_are_told_or_read() -> None:
+    callbacks = [
+        {"class_path": "lightning.pytorch.callbacks.ModelCheckpoint", "init_args": {"every_n_train_steps": 5}},
+        {"class_path": "lightning.pytorch.callbacks.StochasticWeightAveraging", "init_args": {"swa_lrs": 1}},
+    ]
+    plugins = [{"class_path": "lightning.pytorch.plugins.io.AsyncCheckpointIO"}, "a.SLURMEnvironment"]
+    trainer = {"devices": 2, "strategy": "ddp", "precision": "32", "callbacks": callbacks, "plugins": plugins}
+    report = import_texts(yaml.safe_dump({"trainer": trainer}), name="fit.yaml")
+    assert fields_of(report, ["checkpoint.mode"]) == {"checkpoint.mode": "async"}
+    assert "trainer.callbacks" in {row.setting for row in report.not_understood}
+    assert "StochasticWeightAveraging" in {each.field: each.why for each in report.needed}["training.saved_state.ema"]
+    by_hydra = {
+        "trainer": {"devices": 2, "strategy": "ddp", "precision": "16-mixed", "plugins": "a.MixedPrecision"},
+        "callbacks": {"ema": {"_target_": "lightning.pytorch.callbacks.EMAWeightAveraging"}},
+    }
+    report = import_texts(yaml.safe_dump(by_hydra), name="fit.yaml")
+    assert {"training.saved_state.ema", "training.precision"} <= {each.field for each in report.needed}
+
+
+def test_layers_that_fsdp_computes_again_are_recomputation() -> None:
+    arguments = {"activation_checkpointing_policy": ["torch.nn.TransformerEncoderLayer"]}
+    strategy = {"class_path": "lightning.pytorch.strategies.FSDPStrategy", "init_args": arguments}
+    trainer = {"devices": 2, "strategy": strategy, "precision": "32", "max_epochs": 1}
+    report = import_texts(yaml.safe_dump({"trainer": trainer}), name="fit.yaml")
+    name = "trainer.strategy.init_args.activation_checkpointing_policy"
+    assert {row.setting: row.note for row in report.understood}[name] == (
+        "counts with training.micro_batch_size and training.sequence_length"
+    )

@@ -498,3 +498,11 @@ def test_a_script_of_slime_has_what_slime_sets_and_counts_rollouts() -> None:
     }
     assert fields_of(report, expected) == expected
     assert "checkpoint.interval_seconds" in {each.field for each in report.needed}
+
+
+@pytest.mark.parametrize(("flags", "optimizer"), [("", "sgd-momentum"), ("--sgd-momentum 0", "sgd")])
+def test_sgd_keeps_a_momentum_unless_it_is_0(flags: str, optimizer: str) -> None:
+    report = import_texts(
+        f"torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --seq-length 64 --optimizer sgd {flags}"
+    )
+    assert fields_of(report, ["training.optimizer"]) == {"training.optimizer": optimizer}

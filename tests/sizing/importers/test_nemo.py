@@ -224,3 +224,44 @@ def test_adapters_of_experts_are_counted_as_megatron_bridge_ships_them(settings:
     assert [each.setting for each in report.not_understood if each.setting.startswith("peft.")] == told
     adapters = 16 * 16 * (2048 + 3072 + 2048 + 2048 + 2048 + 1024 + 512 + 2048)
     assert answer(report.scenario).model.num_trained_parameters == adapters
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("bf16_mixed", "bf16-mixed"),
+        ("fp16_mixed", "fp16-mixed"),
+        ("bf16_with_fp8_delayed_scaling_mixed", "fp8-mixed"),
+        ("bf16_with_mxfp8_mixed", "mxfp8-mixed"),
+        ("bf16_with_int4_mixed", None),
+    ],
+)
+def test_the_mixed_precision_of_megatron_bridge_is_read_by_its_name(name: str, precision: str | None) -> None:
+    overrides = (
+        "run.py --recipe llama3_8b_pretrain_config train.micro_batch_size=1 model.seq_length=4096 {}mixed_precision={}"
+    )
+    for text in (f"python {overrides.format('', name)}", f"python {overrides.format('++', name)}"):
+        report = import_texts(text, num_gpus=8)
+        assert fields_of(report, ["training.precision"]) == {"training.precision": precision}
+        assert ("training.precision" in {each.field for each in report.needed}) is (precision is None)
+
+
+@pytest.mark.parametrize(
+    ("peft", "needed"),
+    [
+        ("peft=none peft.dim=8", set()),
+        ("peft=null", set()),
+        ("--peft_scheme none", set()),
+        ("--peft_scheme lora", {"training.adapters.rank"}),
+        ("", {"training.adapters"}),
+    ],
+)
+def test_adapters_of_megatron_bridge_that_are_off_are_none(peft: str, needed: set[str]) -> None:
+    report = import_texts(
+        "python run.py --recipe llama3_8b_finetune_config train.micro_batch_size=1 model.seq_length=4096 "
+        f"model.tensor_model_parallel_size=1 {peft}",
+        num_gpus=8,
+    )
+    assert "adapters" not in report.scenario["training"]
+    assert {each.field for each in report.needed if "adapters" in each.field} == needed
+    assert report.not_understood == []

@@ -154,3 +154,11 @@ def test_settings_by_their_former_names_are_read_and_former_defaults_asked_for()
     assert [each.setting for each in report.not_understood] == ["experimental.pipeline_parallel_split_points"]
     asked = {"retention.keep_last", "parallelism.layers_per_stage", "training.micro_batch_size"}
     assert asked <= {each.field for each in report.needed}
+
+
+@pytest.mark.parametrize(("switch", "is_asked"), [("", True), ("enable = true\n", False)])
+def test_checkpoints_that_are_off_by_default_are_told(switch: str, is_asked: bool) -> None:
+    text = f'[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\n[checkpoint]\n{switch}interval = 500\n'
+    report = import_texts(text, num_gpus=8, name="train.toml")
+    assert ("checkpoint.interval_steps" in {each.field for each in report.needed}) is is_asked
+    assert fields_of(report, ["checkpoint.interval_steps"]) == {"checkpoint.interval_steps": 500}

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sizing.errors import InvalidInput
+from sizing.importers import ConfigText, ImportRequest, import_config_files
 from sizing.scenario import Scenario
 from tests.sizing.importers.imports import fields_of, import_texts
 
@@ -634,6 +635,29 @@ def test_weights_alone_beside_deepspeed_are_no_files_of_deepspeed() -> None:
         ("train.py", "#!/usr/bin/env python\nimport torch\n", "is a Python program, which is not read"),
         ("recipe.py", "import nemo\n\ndef recipe():\n    return 1\n", "is a Python program, which is not read"),
         ("mpt.yaml", "max_duration: 9ba\nalgorithms:\n  low_precision_layernorm: {}\n", "is of Composer"),
+        (
+            "20B.yml",
+            '{"pipe-parallel-size": 4, "model-parallel-size": 2, "num-layers": 44}',
+            "is of GPT-NeoX, which is",
+        ),
+        (
+            "125M.yml",
+            "num_layers: 12\nhidden_size: 768\noptimizer: {type: Adam}\nfp16: {enabled: true}\n",
+            "is of GPT-NeoX",
+        ),
+        ("run.sh", "python ./deepy.py train.py -d configs 20B.yml local_setup.yml", "is of GPT-NeoX"),
+        ("8B_full.yaml", "model: {_component_: torchtune.models.llama3.llama3_8b}\nepochs: 1\n", "is of torchtune"),
+        ("run.sh", "tune run --nproc_per_node 8 full_finetune_distributed --config llama3/8B_full", "is of torchtune"),
+        ("sft.yaml", "policy: {model_name: x, dtensor_cfg: {lora_cfg: {enabled: false, dim: 8}}}\n", "is of NeMo-RL"),
+        ("run.sh", "uv run examples/run_sft.py policy.model_name=Qwen/Qwen2.5-7B cluster.num_nodes=2", "is of NeMo-RL"),
+        (
+            "llama3.yaml",
+            "trainer: {devices: 8, precision: 32, strategy: {_target_: a.MegatronStrategy, tensor_model_parallel_size: 4}}\n"
+            "log: {ckpt: {save_top_k: 3}}\noptim: {config: {optimizer: adam}}\n",
+            "is of NeMo 2, which is not read",
+        ),
+        ("run.sh", "nemo llm pretrain --factory llama3_8b trainer.devices=8 trainer.num_nodes=2 -y", "is of NeMo 2"),
+        ("run.sh", f"deepspeed --module openrlhf.cli.train_sft {_FLAGS} --bf16 --save_steps 9", "is of OpenRLHF"),
         ("train.yaml", " \n", "train.yaml is empty: give the file as the training reads or writes it"),
         ("own.yaml", "train_loader: {name: x}\nshuffle: true\n", "has the settings of no training that is known"),
         ("compose.yaml", "version: '3'\nservices: {a: {image: x}}\n", "has the settings of no training that is known"),
@@ -782,3 +806,96 @@ def test_a_base_in_4_bits_by_its_name_is_one_of_a_config_of_peft() -> None:
     text = json.dumps({**_PEFT, "base_model_name_or_path": "unsloth/meta-llama-3.1-8b-instruct-unsloth-bnb-4bit"})
     expected = {"model.preset": "llama-3.1-8b", "training.adapters.base_dtype": "nf4"}
     assert fields_of(import_texts(text, num_gpus=8, name="adapter_config.json"), expected) == expected
+
+
+_SHARED: dict[str, Any] = {
+    "model_name_or_path": "meta-llama/Meta-Llama-3-8B",
+    "learning_rate": 2e-5,
+    "bf16": True,
+    "num_train_epochs": 1,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 8,
+    "eval_steps": 100,
+    "packing": True,
+    "dataloader_num_workers": 4,
+    "output_dir": "s",
+    "save_steps": 100,
+}
+"""Settings that files of transformers, TRL, LLaMA-Factory and ms-swift share. Source: their TrainingArguments."""
+_OFF = {"lora_r": 16, "lora_rank": 8, "lora_alpha": 16}
+
+
+@pytest.mark.parametrize(
+    ("settings", "read_as"),
+    [
+        (_SHARED, "Trainer of transformers"),
+        ({**_SHARED, "max_length": 2048, "gradient_checkpointing": True}, "Trainer of transformers"),
+        ({**_SHARED, "max_samples": 1000, "template": "x"}, "Trainer of transformers"),
+        ({**_SHARED, **_OFF, "max_length": 2048, "use_peft": False}, "Trainer of transformers"),
+        ({**_SHARED, "max_length": 2048, "lora_rank": 0}, "Trainer of transformers"),
+        ({**_SHARED, "max_length": 2048, "lora_r": None}, "Trainer of transformers"),
+        ({**_SHARED, **_OFF, "dataset": "x", "finetuning_type": "full"}, "LLaMA-Factory"),
+        ({**_SHARED, **_OFF, "dataset": "x", "model": "Qwen/Qwen2.5-7B", "train_type": "full"}, "ms-swift"),
+    ],
+)
+def test_a_full_training_has_no_adapters_by_its_likeness_to_trainers_that_have(
+    settings: dict[str, Any], read_as: str
+) -> None:
+    report = import_texts(yaml.safe_dump(settings), num_gpus=8, name="train.yaml")
+    assert [each.read_as for each in report.files] == [read_as]
+    assert "adapters" not in report.scenario["training"]
+
+
+_OF_FACTORY = {**_SHARED, "finetuning_type": "lora", "lora_rank": 8, "stage": "sft", "template": "llama3"}
+_OF_SWIFT = {"model": "Qwen/Qwen2.5-7B", "dataset": ["x"], "torch_dtype": "bfloat16", "save_steps": 100, "lora_rank": 8}
+_RANK, _STEPS, _OPTIMIZER = "training.adapters.rank", "checkpoint.interval_steps", "training.optimizer"
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "expected"),
+    [
+        ("llamafactory-cli train ex/train.yaml finetuning_type=full save_steps=7", _OF_FACTORY, (None, 7, "adamw")),
+        ("llamafactory-cli train ex/train.yaml lora_rank=64 optim=sgd", _OF_FACTORY, (64, 100, "sgd")),
+        ("NPROC_PER_NODE=8 swift sft --config train.yaml --train_type full", _OF_SWIFT, (None, 100, "adamw")),
+        ("swift sft train.yaml --save_steps 7", {**_OF_SWIFT, "tuner_type": "lora"}, (8, 7, "adamw")),
+        ("trl sft --config train.yaml --save_steps 7", _SHARED, (None, 7, "adamw")),
+        (
+            "accelerate launch trl/scripts/sft.py --config train.yaml --use_peft --lora_r 32 --lora_target_modules q_proj",
+            _SHARED,
+            (32, 100, "adamw"),
+        ),
+        ("axolotl train train.yaml --adapter lora --lora-r 32 --save_steps 7", _AXOLOTL, (32, 7, "adamw")),
+    ],
+)
+def test_words_of_a_command_stand_over_the_file_that_it_names(
+    command: str, settings: dict[str, Any], expected: tuple[int | None, int | None, str | None]
+) -> None:
+    files = [
+        ConfigText(name="run.sh", content=command),
+        ConfigText(name="train.yaml", content=yaml.safe_dump(settings)),
+    ]
+    report = import_config_files(ImportRequest(files=files, num_gpus=8))
+    became = tuple(fields_of(report, (_RANK, _STEPS, _OPTIMIZER)).values())
+    assert became == expected
+    assert report.not_understood == []
+
+
+@pytest.mark.parametrize(
+    "command", ["llamafactory-cli train ex/train.yaml finetuning_type=full", "trl sft --config train.yaml --lora_r 8"]
+)
+def test_a_command_that_says_little_more_than_a_file_asks_for_it(command: str) -> None:
+    with pytest.raises(InvalidInput, match=r"names a file that is not given, got 'train\.yaml': give that file too"):
+        import_texts(command, num_gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "optimizer"),
+    [
+        ("SGD", {"lr": 1}, "sgd"),
+        ("SGD", {"lr": 1, "momentum": 0.9}, "sgd-momentum"),
+        ("Adam", {"torch_adam": True, "amsgrad": True}, "adam-amsgrad"),
+    ],
+)
+def test_params_of_deepspeeds_optimizer_say_what_it_keeps(kind: str, params: dict[str, Any], optimizer: str) -> None:
+    text = json.dumps({"train_batch_size": 8, "optimizer": {"type": kind, "params": params}})
+    assert fields_of(import_texts(text), [_OPTIMIZER]) == {_OPTIMIZER: optimizer}

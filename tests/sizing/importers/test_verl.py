@@ -166,3 +166,28 @@ def test_a_config_of_its_own_is_asked_for() -> None:
         f"{_PPO} --config-name=my_grpo algorithm.adv_estimator=grpo trainer.nnodes=2 trainer.save_freq=5"
     )
     assert "training.framework" in {each.field for each in report.needed}
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "is_asked"),
+    [
+        ("", set(), False),
+        ("critic.strategy=fsdp2", {"critic.strategy"}, False),
+        ("actor_rollout_ref.actor.strategy=fsdp2 critic.strategy=fsdp2", set(), False),
+        ("critic.model.fsdp_config.model_dtype=bfloat16", {"critic.model.fsdp_config.model_dtype"}, False),
+        ("actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16", set(), True),
+        ("critic.optim.optimizer=SGD", {"critic.optim.optimizer"}, False),
+        ("critic.model.lora_rank=32", {"critic.model.lora_rank"}, False),
+        ("actor_rollout_ref.model.lora_rank=32", set(), True),
+        ("critic.ulysses_sequence_parallel_size=2", {"critic.ulysses_sequence_parallel_size"}, False),
+    ],
+)
+def test_what_the_critic_has_otherwise_than_the_actor_is_told(words: str, told: set[str], is_asked: bool) -> None:
+    report = import_texts(
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct trainer.nnodes=1 "
+        f"critic.model.path=Qwen/Qwen2.5-0.5B-Instruct trainer.save_freq=5 {words}"
+    )
+    assert {row.setting for row in report.not_understood} == told
+    field = "training.reinforcement.critic_parameters"
+    assert (field in {each.field for each in report.needed}) is is_asked
+    assert any("another model than the actor" in row.note for row in report.understood if row.field == field)
