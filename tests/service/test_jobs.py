@@ -262,16 +262,38 @@ def test_what_stops_gives_its_jobs_back_and_too_long_ones_fail(database: Databas
 
 
 def test_a_client_has_its_share_of_the_queue_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_PER_PROCESS", 2)
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_OF_A_CLIENT", 2)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
         running = asked(client, "/v1/simulations", LONG)
         waiting = asked(client, "/v1/simulations", LONG)
         refused = client.post("/v1/simulations", json=LONG, headers=ASYNC)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
         assert client.delete(waiting).status_code == 204
         assert client.get(waiting).json()["state"] == "cancelled"
         asked(client, "/v1/simulations", LONG)
         assert client.delete(running).status_code == 204
+
+
+def test_no_flood_of_others_throws_out_a_job_that_was_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_OF_A_CLIENT", 4)
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    accepted: list[str] = []
+
+    def ask(client: TestClient) -> int:
+        answer = client.post("/v1/simulations", json=LONG, headers=ASYNC)
+        accepted.extend([answer.headers["location"]] if answer.status_code == 202 else [])
+        return answer.status_code
+
+    with TestClient(app, client=("192.0.2.1", 1)) as first, ThreadPoolExecutor() as threads:
+        flood = [TestClient(app, client=(f"198.51.100.{number}", 1)) for number in range(4)]
+        for each in flood:
+            each.portal = first.portal  # one event loop has the turns of all
+        statuses = [*threads.map(ask, [first] * 8)]  # also at the same moment
+        assert (statuses.count(202), statuses.count(503)) == (4, 4)
+        assert {status for _ in range(3) for status in threads.map(ask, flood)} == {202, 503}
+        assert {first.get(job).json()["state"] for job in accepted} <= {"queued", "running"}
+        assert sum(first.delete(job).status_code == 204 for job in accepted) == len(accepted) > 4
 
 
 def test_the_questions_of_jobs_that_wait_are_bounded_by_their_bytes(tmp_path: Path) -> None:
