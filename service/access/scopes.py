@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -9,7 +10,10 @@ from uuid import UUID
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 
+from service.access.client import client_of
 from service.database import Actor, Database, Scope
 from service.database.sharing_links import scenario_shared_by
 from service.database.tokens import token_of
@@ -89,6 +93,18 @@ def asker_of(request: Request) -> Actor | None:
         return holder_of(request)
     except (NotAuthenticated, CrossOrigin):
         return None
+
+
+async def client_by_token(request: Request) -> str:
+    """Name the client for whom a request takes turns and places: the holder of its token or login, else its address.
+
+    So users behind one proxy have turns of their own, and a user with many addresses has those of one.
+    """
+    asker = None
+    if {"authorization", "cookie"} & set(request.headers):
+        with contextlib.suppress(SQLAlchemyError):  # a question needs no database
+            asker = await run_in_threadpool(asker_of, request)
+    return f"token {asker.token_id}" if asker else client_of(request.scope)
 
 
 def not_authenticated(request: Request) -> InvalidInput:
