@@ -107,6 +107,19 @@ async def client_by_token(request: Request) -> str:
     return f"token {asker.token_id}" if asker else client_of(request.scope)
 
 
+def systems_of(request: Request) -> list[str] | None:
+    """Return the names of the storage systems that the token of a request is limited to; None where it reads all."""
+    asker = asker_of(request)
+    return asker.token.systems if asker and asker.token else None
+
+
+def refuse_other_systems(request: Request) -> None:
+    """Refuse the storage system of a path to a token that is limited to others, also where reading needs no token."""
+    asker = asker_of(request)
+    if asker and "name" in request.path_params:
+        asker.require_system(request.path_params["name"])
+
+
 def not_authenticated(request: Request) -> InvalidInput:
     """Return the error for a request without a valid token."""
     remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
