@@ -59,7 +59,10 @@ class FairTurns:
 
     async def _take(self, client: str, max_seconds: float | None) -> None:
         if self._num_asked >= self._max_asked:
-            pushed_out = self._longest_to_give_way(client).pop()
+            longest = max(self._queues.values(), key=len, default=deque())
+            if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
+                raise busy()
+            pushed_out = longest.pop()
             if not pushed_out.done():
                 pushed_out.set_exception(busy())
         if self.has_free_turn:
@@ -79,13 +82,6 @@ class FairTurns:
     @property
     def _num_asked(self) -> int:
         return self._num_held + sum(map(len, self._queues.values()))
-
-    def _longest_to_give_way(self, client: str) -> deque[asyncio.Future[None]]:
-        """Return the longest queue, which loses its newest question to a client. Raises Busy where that is not fair."""
-        longest = max(self._queues.values(), key=len, default=deque())
-        if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
-            raise busy()
-        return longest
 
     def _leave(self, client: str, place: asyncio.Future[None]) -> None:
         """Give up a place in the queue, or the turn that just came."""
