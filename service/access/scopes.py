@@ -122,7 +122,7 @@ def refuse_other_systems(request: Request) -> None:
 
 def not_authenticated(request: Request) -> InvalidInput:
     """Return the error for a request without a valid token."""
-    remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
+    remedy = "send the header Authorization: Bearer TOKEN; who operates the service creates tokens"
     return NotAuthenticated.of(
         "authorization",
         "must be a bearer token that is not expired or revoked",

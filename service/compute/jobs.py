@@ -29,7 +29,7 @@ from service.database.jobs import NewJob, Owner, TakenJob
 from service.database.tables import JobRow
 from service.errors import Busy, ProcessEnded, TakesTooLong
 from service.http.fair_room import FairRoom, room_for_questions
-from service.http.problems import INTERNAL_ERROR, KINDS, kind_of
+from service.http.problems import INTERNAL_ERROR, KINDS, in_words_of_rest, kind_of
 from service.settings import Settings
 from service.telemetry import Metrics
 from service.tracing import Tracing, context_of
@@ -283,7 +283,7 @@ class JobEnd(NamedTuple):
 
 
 def _failed(code: str, problems: Collection[Problem]) -> JobEnd:
-    return JobEnd("failed", jobs.fail_job, (code, problems))
+    return JobEnd("failed", jobs.fail_job, (code, [in_words_of_rest(problem) for problem in problems]))
 
 
 def _log_waiting(what: str, error: SQLAlchemyError) -> None:

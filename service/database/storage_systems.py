@@ -98,7 +98,10 @@ def _find_tokens(session: Session, names: Sequence[str]) -> list[TokenRow]:
     missing = set(names) - {token.name for token in tokens}
     if missing:
         raise InvalidInput.of(
-            "owners", "must be names of tokens", value=min(missing), remedy="list them with ckpt-serve token list"
+            "owners",
+            "must be names of tokens",
+            value=min(missing),
+            remedy="take the `name` that GET /v1/whoami tells each",
         )
     return list(tokens)
 
