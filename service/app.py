@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
 from service.access.provider import Provider
-from service.access.scopes import TokenWith
+from service.access.scopes import SYSTEMS, TokenWith, refuse_other_systems
 from service.access.sessions import Sessions
 from service.access.write_limiter import new_write_limiter
 from service.compute.fair_turns import FairTurns
@@ -156,8 +156,11 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
     reader = [Depends(TokenWith("read"))] if settings.require_login else []
     refusals = responses(422, 429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
-        dependencies = [Depends(refuse_unknown_query), *([] if router in OTHER_KEYS else reader)]
-        app.include_router(router, dependencies=dependencies, responses=refusals)
+        is_of_systems = router.prefix.startswith(SYSTEMS)
+        limits = [Depends(refuse_other_systems)] if is_of_systems else []
+        dependencies = [Depends(refuse_unknown_query), *([] if router in OTHER_KEYS else reader), *limits]
+        more = responses(403) if is_of_systems else {}
+        app.include_router(router, dependencies=dependencies, responses=refusals | more)
     for router in (health.router, pages.router, login.router):
         app.include_router(router)
     methods_at: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Client of a request, as far as its address identifies it: rates and fair shares are counted by client."""
+"""Client of a request, as far as its address identifies it: rates, bodies and quick answers are counted by address."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -9,7 +10,10 @@ from uuid import UUID
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 
+from service.access.client import client_of
 from service.database import Actor, Database, Scope
 from service.database.sharing_links import scenario_shared_by
 from service.database.tokens import token_of
@@ -91,9 +95,34 @@ def asker_of(request: Request) -> Actor | None:
         return None
 
 
+async def client_by_token(request: Request) -> str:
+    """Name the client for whom a request takes turns and places: the holder of its token or login, else its address.
+
+    So users behind one proxy have turns of their own, and a user with many addresses has those of one.
+    """
+    asker = None
+    if {"authorization", "cookie"} & set(request.headers):
+        with contextlib.suppress(SQLAlchemyError):  # a question needs no database
+            asker = await run_in_threadpool(asker_of, request)
+    return f"token {asker.token_id}" if asker else client_of(request.scope)
+
+
+def systems_of(request: Request) -> list[str] | None:
+    """Return the names of the storage systems that the token of a request is limited to; None where it reads all."""
+    asker = asker_of(request)
+    return asker.token.systems if asker and asker.token else None
+
+
+def refuse_other_systems(request: Request) -> None:
+    """Refuse the storage system of a path to a token that is limited to others, also where reading needs no token."""
+    asker = asker_of(request)
+    if asker and "name" in request.path_params:
+        asker.require_system(request.path_params["name"])
+
+
 def not_authenticated(request: Request) -> InvalidInput:
     """Return the error for a request without a valid token."""
-    remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
+    remedy = "send the header Authorization: Bearer TOKEN; who operates the service creates tokens"
     return NotAuthenticated.of(
         "authorization",
         "must be a bearer token that is not expired or revoked",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -19,28 +19,36 @@ MAX_CALIBRATIONS = 100
 _Request = TypeVar("_Request", bound=BaseModel)
 _Find = Callable[[str, tuple[str, ...]], Calibration]
 """Finds a calibration by its id, which stands at a path of the request."""
+SystemLimits = Callable[[], Collection[str] | None]
+"""Names the storage systems whose calibrations who asks may read, or None for all. Called where one is named."""
 
 
-def with_calibrations(database: Database, request: _Request, fields: Sequence[str]) -> _Request:
+def no_limits() -> None:
+    """Let calibrations of all storage systems be read."""
+
+
+def with_calibrations(
+    database: Database, request: _Request, fields: Sequence[str], *, limits: SystemLimits = no_limits
+) -> _Request:
     """Replace the calibration ids in a request by their calibrations. A request without one is returned itself.
 
     `fields` are those that may hold an id, as `Question.may_name_calibrations` has them. In a block that is a document,
     as that of a sweep, a field may hold a list of ids.
-    Raises InvalidInput where there is none of an id, and for more than MAX_CALIBRATIONS in a list, each of which may be
-    large.
+    Raises MissingScope for one beyond `limits`, InvalidInput where there is none of an id, and for more than
+    MAX_CALIBRATIONS in a list, each of which may be large.
     """
 
     def find(named: str, at: tuple[str, ...]) -> Calibration:
-        return calibration_of_id(database, named, field=".".join(at))
+        return calibration_of_id(database, named, field=".".join(at), among=limits())
 
     for field in fields:
         request = _replace(request, field.split("."), find)
     return request
 
 
-def with_calibration(database: Database, scenario: Scenario) -> Scenario:
-    """Replace the calibration id in a scenario by its calibration. Raises InvalidInput for an unknown id."""
-    return with_calibrations(database, scenario, ("storage.calibration",))
+def with_calibration(database: Database, scenario: Scenario, *, limits: SystemLimits = no_limits) -> Scenario:
+    """Replace the calibration id in a scenario by its calibration. Raises as `with_calibrations`."""
+    return with_calibrations(database, scenario, ("storage.calibration",), limits=limits)
 
 
 def _replace(part: Any, path: Sequence[str], find: _Find, at: tuple[str, ...] = ()) -> Any:

@@ -16,7 +16,7 @@ import time
 
 from starlette.concurrency import run_in_threadpool
 
-from service.answers.calibrated import with_calibration
+from service.answers.calibrated import SystemLimits, no_limits, with_calibration
 from service.database import Database
 from sizing.errors import InvalidInput
 from sizing.layout.fit import check_fit
@@ -64,10 +64,10 @@ class QuickAnswers:
         finally:  # also of a refusal, which may take as long
             self._is_quick[kind] = time.thread_time() - start < QUICK_SECONDS
 
-    async def answer_in_thread(self, scenario: Scenario) -> SizingReport | None:
+    async def answer_in_thread(self, scenario: Scenario, *, limits: SystemLimits = no_limits) -> SizingReport | None:
         """Answer any other scenario, which may name a stored calibration, in a thread; None for a costly one.
 
-        Raises InvalidInput.
+        Raises InvalidInput, and as `with_calibrations`.
         """
         text = layout_text(scenario)
         saved = scenario.model_dump_json(  # whatever the degrees
@@ -77,7 +77,7 @@ class QuickAnswers:
         model = _kind(saved, scenario)
         if self._times_slow[model] >= _TIMES_SLOW:
             return None
-        outcome, seconds = await run_in_threadpool(_timed_answer, self._database, scenario, text)
+        outcome, seconds = await run_in_threadpool(_timed_answer, self._database, scenario, text, limits)
         if len(self._is_quick) + len(self._times_slow) >= _MAX_LAYOUTS:
             self._is_quick.clear()
             self._times_slow.clear()
@@ -98,12 +98,12 @@ def _kind(text: str, scenario: Scenario) -> int:
 
 
 def _timed_answer(
-    database: Database, scenario: Scenario, layout: str
+    database: Database, scenario: Scenario, layout: str, limits: SystemLimits
 ) -> tuple[SizingReport | InvalidInput | MemoryError | None, float]:
     """Return the report or the reason for none, with the processor time of this thread; None for a costly scenario."""
     if is_costly(scenario, layout):
         return None, 0.0
-    calibrated, start = with_calibration(database, scenario), time.thread_time()
+    calibrated, start = with_calibration(database, scenario, limits=limits), time.thread_time()
     try:
         outcome: SizingReport | InvalidInput | MemoryError = answer(calibrated)
     except (InvalidInput, MemoryError) as error:

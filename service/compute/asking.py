@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.access.client import client_of
-from service.access.scopes import asker_of
+from service.access.scopes import asker_of, client_by_token
 from service.answers.heavy import heavy_kind, request_json
 from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
 from service.compute.pool import ClientCompute, Compute
@@ -82,7 +81,7 @@ class Asking:
         asker = await run_in_threadpool(asker_of, self.request)
         stored = await run_in_threadpool(request_json, question)
         new = NewJob(self.kind, form, stored, asker.token_id if asker else None, present_traceparent())
-        row = await self.jobs.submit(client_of(self.request.scope), new)
+        row = await self.jobs.submit(await client_by_token(self.request), new)
         headers = {"Location": f"{PATH}/{row.id}", "Retry-After": RETRY_AFTER, "Vary": "Accept, Prefer"}
         if self.is_job:
             headers["Preference-Applied"] = RESPOND_ASYNC

@@ -1,12 +1,13 @@
 """Fair queue: clients get turns in rotation, so that a client with many questions delays only its own.
 
-Fair queuing (Nagle, RFC 970) with a queue for each client, and the longest queue pushed out where all are full
-(McKenney, Stochastic Fairness Queueing, 1990).
+Fair queuing (Nagle, RFC 970) with a queue for each client. Where the number that may wait is limited, the longest queue
+is pushed out when all are full (McKenney, Stochastic Fairness Queueing, 1990).
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,15 +21,15 @@ _LEAST_UNFAIR = 2
 class FairTurns:
     """Limited number of simultaneous turns, given to clients in rotation; `max_asked`: turns and waiting together."""
 
-    def __init__(self, num_turns: int, *, max_asked: int) -> None:
+    def __init__(self, num_turns: int, *, max_asked: float = math.inf) -> None:
         self._num_turns = num_turns
         self._num_held = 0
         self._max_asked = max_asked
         self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, client: str, *, max_seconds: float) -> AsyncIterator[None]:
-        """Take a turn for a client. Raises Busy where too many wait, or its turn does not come in time."""
+    async def turn(self, client: str, *, max_seconds: float | None) -> AsyncIterator[None]:
+        """Take a turn for a client. Raises Busy where too many wait, or its turn does not come in time; None is any."""
         await self._take(client, max_seconds)
         try:
             yield
@@ -52,18 +53,16 @@ class FairTurns:
         """Whether a turn would come at once; then nobody waits for one."""
         return self._num_held < self._num_turns
 
-    def require_room(self, client: str) -> None:
-        """Raise Busy where a turn of a client would be refused at once."""
-        if self._num_asked >= self._max_asked:
-            self._longest_to_give_way(client)
-
     def num_waiting_beside(self, client: str) -> int:
         """Count the waiting questions of other clients."""
         return sum(len(queue) for other, queue in self._queues.items() if other != client)
 
-    async def _take(self, client: str, max_seconds: float) -> None:
+    async def _take(self, client: str, max_seconds: float | None) -> None:
         if self._num_asked >= self._max_asked:
-            pushed_out = self._longest_to_give_way(client).pop()
+            longest = max(self._queues.values(), key=len, default=deque())
+            if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
+                raise busy()
+            pushed_out = longest.pop()
             if not pushed_out.done():
                 pushed_out.set_exception(busy())
         if self.has_free_turn:
@@ -83,13 +82,6 @@ class FairTurns:
     @property
     def _num_asked(self) -> int:
         return self._num_held + sum(map(len, self._queues.values()))
-
-    def _longest_to_give_way(self, client: str) -> deque[asyncio.Future[None]]:
-        """Return the longest queue, which loses its newest question to a client. Raises Busy where that is not fair."""
-        longest = max(self._queues.values(), key=len, default=deque())
-        if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
-            raise busy()
-        return longest
 
     def _leave(self, client: str, place: asyncio.Future[None]) -> None:
         """Give up a place in the queue, or the turn that just came."""

@@ -28,16 +28,17 @@ from service.database import Database, jobs
 from service.database.jobs import NewJob, Owner, TakenJob
 from service.database.tables import JobRow
 from service.errors import Busy, ProcessEnded, TakesTooLong
-from service.http.fair_room import room_for_questions
-from service.http.problems import INTERNAL_ERROR, KINDS, kind_of
+from service.http.fair_room import FairRoom, room_for_questions
+from service.http.problems import INTERNAL_ERROR, KINDS, in_words_of_rest, kind_of
 from service.settings import Settings
 from service.telemetry import Metrics
 from service.tracing import Tracing, context_of
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
-MAX_JOBS_PER_PROCESS = 16
-"""Max jobs that run or wait; of ten minutes each, the last one's turn comes within three hours."""
+MAX_JOBS_OF_A_CLIENT = 16
+"""Max jobs for each process of a client that is alone, running or waiting; of ten minutes each, the last one's turn
+comes within three hours. There are twice as many places, and of n clients each has one part in n + 1."""
 SECONDS_BETWEEN_BEATS = 2.0
 """Time in which a worker hears that another has cancelled its job."""
 SECONDS_BETWEEN_LOOKS = 3.0
@@ -70,7 +71,8 @@ class Jobs:
         )
         limits = ChunkLimits(settings.job_seconds, settings.compute_memory_bytes)
         self._computed_by = settings.dask, limits, tracing.is_on
-        self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
+        self._turns = FairTurns(num_workers)
+        self._places = FairRoom(2 * MAX_JOBS_OF_A_CLIENT * num_workers)
         self.room = room_for_questions(settings)
         self._own: dict[UUID, asyncio.Task[None]] = {}
         self._progress: dict[UUID, float] = {}
@@ -87,9 +89,9 @@ class Jobs:
         self._looking = asyncio.create_task(self._look())
 
     async def submit(self, client: str, new: NewJob) -> JobRow:
-        """Submit a job of a client. Raises Busy where too much waits."""
-        self._turns.require_room(client)
+        """Submit a job of a client, which keeps its place until it ends. Raises Busy where too much waits."""
         with contextlib.ExitStack() as held:
+            held.enter_context(self._places.of(client))(1)
             held.enter_context(self.room.of(client))(len(new.question.encode()))
             row = await run_in_threadpool(
                 jobs.add_job, self._database, new, self._owner.id, max_seconds=self._max_seconds
@@ -155,12 +157,11 @@ class Jobs:
 
     async def _answer_in_turn(self, job_id: UUID, client: str) -> None:
         """Answer a job that was submitted here, unless another process takes it before its turn comes."""
-        max_wait = MAX_JOBS_PER_PROCESS * self._max_seconds  # in which any turn comes
         try:
-            async with self._turns.turn(client, max_seconds=max_wait):
+            async with self._turns.turn(client, max_seconds=None):
                 taken = await self._begin(job_id)
                 end = await self._compute(taken) if taken else None
-        except InvalidInput as error:  # its turn did not come
+        except InvalidInput as error:  # too many processes have ended with it
             end = _failed(kind_of(error).code, error.problems)
         await self._store(job_id, end)
 
@@ -282,7 +283,7 @@ class JobEnd(NamedTuple):
 
 
 def _failed(code: str, problems: Collection[Problem]) -> JobEnd:
-    return JobEnd("failed", jobs.fail_job, (code, problems))
+    return JobEnd("failed", jobs.fail_job, (code, [in_words_of_rest(problem) for problem in problems]))
 
 
 def _log_waiting(what: str, error: SQLAlchemyError) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Unpack
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
-from service.access.client import client_of
+from service.access.scopes import client_by_token
 from service.answers.progress import ProgressListener, ignore_progress
 from service.compute.fair_turns import FairTurns
 from service.compute.parts import PartsInDatabase
@@ -162,13 +162,15 @@ class ClientCompute:
 
     async def run(self, function: Callable[..., bytes], *arguments: object, may_be_job: bool = False) -> bytes:
         """Run as `ComputePool.run` does. Raises ClientGone too."""
-        client = client_of(self.request.scope)
+        client = await client_by_token(self.request)
         asking = self.pool.run(function, *arguments, client=client, may_be_job=may_be_job)
         return await while_connected(self.request, asking)
 
-    def turn(self) -> contextlib.AbstractAsyncContextManager[Callable[..., Awaitable[bytes]]]:
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Callable[..., Awaitable[bytes]]]:
         """Wait for a turn as `ComputePool.turn` does."""
-        return self.pool.turn(client_of(self.request.scope))
+        async with self.pool.turn(await client_by_token(self.request)) as ask:
+            yield ask
 
 
 async def compute_of(request: Request) -> ClientCompute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from service.access.client import client_of
+from service.access.scopes import systems_of
 from service.answers import heavy
 from service.answers.calibrated import with_calibration
 from service.answers.quick import QuickAnswers
@@ -73,12 +75,12 @@ class Sizings:
                 report = self._quick.answer_at_once(scenario)
                 if report is not None:
                     return heavy.sizing_report_in(form, subject, scenario, report)
-            report = await while_connected(request, self._answer_in_turn(client, scenario))
+            report = await while_connected(request, self._answer_in_turn(request, scenario))
             if report is not None:
-                calibrated = await self.calibrate(scenario)
+                calibrated = await self.calibrate(request, scenario)
                 async with self._loop_turns.step(client, max_seconds=SECONDS_TO_WAIT):
                     return heavy.sizing_report_in(form, subject, calibrated, report)
-        calibrated = await self.calibrate(scenario)
+        calibrated = await self.calibrate(request, scenario)
         return await ClientCompute(self._pool, request).run(
             heavy.sizing_in, form, subject, calibrated, may_be_job=may_be_job
         )
@@ -87,17 +89,22 @@ class Sizings:
         """Tell whether a scenario has a quick answer. Raises InvalidInput where it is refused."""
         if self._quick.answer_at_once(scenario) is not None:
             return True
-        return await while_connected(request, self._answer_in_turn(client_of(request.scope), scenario)) is not None
+        return await while_connected(request, self._answer_in_turn(request, scenario)) is not None
 
-    async def calibrate(self, scenario: Scenario) -> Scenario:
-        """Replace the calibration id in a scenario, whose charts show the calibration; return others unchanged."""
+    async def calibrate(self, request: Request, scenario: Scenario) -> Scenario:
+        """Replace the calibration id in a scenario, whose charts show the calibration; return others unchanged.
+
+        Raises MissingScope where the token of the request is limited to other storage systems.
+        """
         if scenario.storage is None or scenario.storage.calibration is None:
             return scenario
-        return await run_in_threadpool(with_calibration, self._database, scenario)
+        limits = functools.partial(systems_of, request)
+        return await run_in_threadpool(with_calibration, self._database, scenario, limits=limits)
 
-    async def _answer_in_turn(self, client: str, scenario: Scenario) -> SizingReport | None:
-        async with self._turns.turn(client, max_seconds=SECONDS_TO_WAIT):
-            return await see_through(self._quick.answer_in_thread(scenario))
+    async def _answer_in_turn(self, request: Request, scenario: Scenario) -> SizingReport | None:
+        limits = functools.partial(systems_of, request)
+        async with self._turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+            return await see_through(self._quick.answer_in_thread(scenario, limits=limits))
 
 
 async def sizings_of(request: Request) -> Sizings:

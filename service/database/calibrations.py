@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,11 +23,12 @@ from service.database.tables import (
     MeasurementRow,
     RunDocumentRow,
     RunRow,
+    StorageSystemRow,
     WithdrawalRow,
     new_id,
     now,
 )
-from service.errors import Conflict, NotFound
+from service.errors import Conflict, MissingScope, NotFound
 from service_client.documents import CalibrationSummary
 from sizing import __version__
 from sizing.errors import InvalidInput
@@ -87,22 +89,28 @@ def read_calibration(database: Database, system_name: str, calibration_id: UUID)
     return row
 
 
-def calibration_of_id(database: Database, text: str, *, field: str) -> Calibration:
-    """Return the calibration that a `field` of a request names by its id. Raises InvalidInput where there is none."""
-    try:
-        calibration_id = UUID(text)
-    except ValueError:
-        document = None
-    else:
-        with database.reading() as session:
-            document = session.scalar(select(CalibrationRow.calibration).filter_by(id=calibration_id))
-    if document is None:
+def calibration_of_id(
+    database: Database, text: str, *, field: str, among: Collection[str] | None = None
+) -> Calibration:
+    """Return the calibration that a `field` of a request names by its id.
+
+    Raises InvalidInput where there is none, and MissingScope where it is of none of the storage systems `among`.
+    """
+    found = None
+    with contextlib.suppress(ValueError), database.reading() as session:
+        query = select(CalibrationRow.calibration, StorageSystemRow.name).join(CalibrationRow.system)
+        found = session.execute(query.where(CalibrationRow.id == UUID(text))).one_or_none()
+    if found is None:
         raise InvalidInput.of(
             field,
             "must be the id of a stored calibration",
             value=text,
             remedy="list them with GET /v1/storage-systems/NAME/calibrations",
         )
+    document, system_name = found
+    if among is not None and system_name not in among:
+        rule = f"must be a calibration of the storage systems that the token is limited to, {', '.join(among)}"
+        raise MissingScope.of(field, rule, value=text, remedy="use a token for its storage system")
     return Calibration.model_validate(document)
 
 

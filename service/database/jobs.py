@@ -29,7 +29,8 @@ KEPT = timedelta(days=1)
 """Time for which a job is kept after its end: who asked comes back on the same day."""
 MAX_ENDED_JOBS = 1000
 MAX_KEPT_BYTES = 256 * 1024**2
-"""Max bytes of all results together; the oldest go first. Reports are some 100 KB, sweeps some MB."""
+"""Max bytes of all results together: the newest of each token in turn, so that none drives out all of another's.
+Reports are some 100 KB, sweeps some MB."""
 MAX_RESULT_BYTES = 64 * 1024**2
 """Max bytes of one result, so that it does not drive out all others."""
 HEARTBEAT_MISSED = timedelta(seconds=30)
@@ -324,9 +325,11 @@ def _update(session: Session, which: Any, **values: object) -> int:
 
 
 def _forget(session: Session) -> None:
-    """Delete ended jobs that are too old, or beyond the number or the bytes that are kept of the newest."""
+    """Delete ended jobs that are too old, or beyond the number or bytes that are kept: each token's newest in turn."""
     columns = (JobRow.id, JobRow.ended_at, func.coalesce(JobRow.result_bytes, 0))
-    newest_first = select(*columns).where(JobRow.state.not_in(_ACTIVE)).order_by(JobRow.ended_at.desc(), JobRow.id)
+    newest = (JobRow.ended_at.desc(), JobRow.id)
+    turn = func.row_number().over(partition_by=JobRow.token_id, order_by=newest)
+    newest_first = select(*columns).where(JobRow.state.not_in(_ACTIVE)).order_by(turn, *newest)
     oldest, total = now() - KEPT, 0
     to_delete: list[UUID] = []
     for place, (job_id, ended_at, num_bytes) in enumerate(session.execute(newest_first)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import JSON, select, type_coerce
+from sqlalchemy import JSON, or_, select, type_coerce
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import defer
+from sqlalchemy.orm import Session, defer
 
 from service.database.audit import Actor, require_own
 from service.database.connection import Database, list_newest
@@ -19,6 +19,9 @@ from service.errors import Conflict, NotFound
 from sizing import __version__
 from sizing.errors import InvalidInput
 from sizing.schema_versions import SCHEMA_VERSION
+
+_CALIBRATION = type_coerce(ScenarioRow.scenario, JSON)[("storage", "calibration")].as_string()
+"""Id of the calibration that a scenario names; null where it names none."""
 
 
 def save_scenario(
@@ -70,27 +73,33 @@ def read_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
         return require_scenario(session.get(ScenarioRow, scenario_id), scenario_id)
 
 
-def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
+def list_scenarios(
+    database: Database, *, limit: int, before: UUID | None, among: Collection[str] | None = None
+) -> Sequence[ScenarioRow]:
     """List at most `limit` scenarios, the newest first, from those saved before the one that has the id `before`.
 
+    Args: `among`, names of the storage systems on whose calibrations they may rest; None for all.
     The rows have the stored figures, and not the documents.
     """
     query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
     with database.reading() as session:
+        if among is not None:
+            query = query.where(or_(_CALIBRATION.is_(None), _CALIBRATION.in_(_calibration_ids(session, among))))
         return list_newest(session, query, ScenarioRow.id, limit=limit, before=before)
 
 
 def names_resting_on(database: Database, system_name: str) -> list[str]:
     """List the names of the scenarios whose storage is a calibration of a storage system, the newest first."""
-    calibration = type_coerce(ScenarioRow.scenario, JSON)[("storage", "calibration")].as_string()
     with database.reading() as session:
-        ids = session.scalars(
-            select(CalibrationRow.id).join(StorageSystemRow).where(StorageSystemRow.name == system_name)
-        )
-        query = (
-            select(ScenarioRow.name).where(calibration.in_([str(each) for each in ids])).order_by(ScenarioRow.id.desc())
-        )
+        is_among = _CALIBRATION.in_(_calibration_ids(session, [system_name]))
+        query = select(ScenarioRow.name).where(is_among).order_by(ScenarioRow.id.desc())
         return list(dict.fromkeys(session.scalars(query)))
+
+
+def _calibration_ids(session: Session, system_names: Collection[str]) -> list[str]:
+    """List the ids of the calibrations of storage systems, as scenarios name them."""
+    of_systems = select(CalibrationRow.id).join(StorageSystemRow).where(StorageSystemRow.name.in_(system_names))
+    return [str(each) for each in session.scalars(of_systems)]
 
 
 def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None:

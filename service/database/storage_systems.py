@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -71,15 +71,6 @@ def find_system(session: Session, name: str, *, for_update: bool = False) -> Sto
     return row
 
 
-def list_storage_systems(database: Database, *, limit: int, after: str | None) -> Sequence[StorageSystemRow]:
-    """List at most `limit` storage systems by name, from those whose name comes after `after`."""
-    query = select(StorageSystemRow).order_by(StorageSystemRow.name).limit(limit)
-    if after is not None:
-        query = query.where(StorageSystemRow.name > after)
-    with database.reading() as session:
-        return session.scalars(query).all()
-
-
 def change_storage_system(
     database: Database, name: str, change: SystemChange, *, by: Actor, check: Callable[[StorageSystemRow], None]
 ) -> StorageSystemRow:
@@ -107,7 +98,10 @@ def _find_tokens(session: Session, names: Sequence[str]) -> list[TokenRow]:
     missing = set(names) - {token.name for token in tokens}
     if missing:
         raise InvalidInput.of(
-            "owners", "must be names of tokens", value=min(missing), remedy="list them with ckpt-serve token list"
+            "owners",
+            "must be names of tokens",
+            value=min(missing),
+            remedy="take the `name` that GET /v1/whoami tells each",
         )
     return list(tokens)
 
@@ -138,11 +132,21 @@ class SystemOverview(NamedTuple):
     latest_calibration: LatestCalibration | None
 
 
-def list_overviews(database: Database, *, limit: int, after: str | None) -> list[SystemOverview]:
-    """List at most `limit` storage systems by name, from those whose name comes after `after`, with what they have."""
-    rows = list_storage_systems(database, limit=limit, after=after)
-    ids = [row.id for row in rows]
+def list_overviews(
+    database: Database, *, limit: int, after: str | None, among: Collection[str] | None = None
+) -> list[SystemOverview]:
+    """List at most `limit` storage systems by name, with what they have: all, or those `among` some names.
+
+    From those whose name comes after `after`.
+    """
+    query = select(StorageSystemRow).order_by(StorageSystemRow.name).limit(limit)
+    if after is not None:
+        query = query.where(StorageSystemRow.name > after)
+    if among is not None:
+        query = query.where(StorageSystemRow.name.in_(among))
     with database.reading() as session:
+        rows = session.scalars(query).all()
+        ids = [row.id for row in rows]
         runs, calibrations = _count_runs(session, ids), _count_calibrations(session, ids)
     return [SystemOverview(row, *runs.get(row.id, (0, None)), *calibrations.get(row.id, (0, None))) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Room in memory that clients share: for bodies of requests, questions of jobs that wait, and answers on their way."""
+"""Room that clients share: in memory for bodies, questions of jobs and answers on their way, and places for jobs."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from service.settings import Settings
 
 
 class FairRoom:
-    """Limited number of bytes in memory, shared by the clients of a worker.
+    """Limited number of bytes in memory, or of places, shared by the clients of a worker.
 
-    A client may hold as many bytes as are free: one alone half of the room, and of n each one part in n + 1 (dynamic
+    A client may hold as much as is free: one alone half of the room, and of n each one part in n + 1 (dynamic
     queue length thresholds with factor 1: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6 (2), 1998).
     """
 
-    def __init__(self, num_bytes: int) -> None:
-        self.num_free = num_bytes
+    def __init__(self, size: int) -> None:
+        self.num_free = size
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @contextmanager
     def of(self, client: str) -> Iterator[Callable[[int], None]]:
-        """Yield a function that takes bytes for a client until the block ends. It raises Busy without room for them."""
+        """Yield a function that takes room for a client until the block ends. It raises Busy without room."""
         num_taken = 0
 
-        def take(num_bytes: int) -> None:
+        def take(number: int) -> None:
             nonlocal num_taken
             with self._lock:
-                if self._held[client] + num_bytes > self.num_free - num_bytes:
+                if self._held[client] + number > self.num_free - number:
                     raise busy()
-                self._move(client, num_bytes)
-                num_taken += num_bytes
+                self._move(client, number)
+                num_taken += number
 
         try:
             yield take
@@ -44,9 +44,9 @@ class FairRoom:
                 if not self._held[client]:
                     del self._held[client]
 
-    def _move(self, client: str, num_bytes: int) -> None:
-        self._held[client] += num_bytes
-        self.num_free -= num_bytes
+    def _move(self, client: str, number: int) -> None:
+        self._held[client] += number
+        self.num_free -= number
 
 
 def room_for_questions(settings: Settings) -> FairRoom:

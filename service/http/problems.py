@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -35,6 +36,7 @@ from service.errors import (
     UnsupportedMediaType,
 )
 from sizing.errors import InvalidInput, NotInstalled, Problem
+from sizing.questions.registry import QUESTIONS
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -64,6 +66,35 @@ class ProblemDocument(BaseModel):
     errors: list[FieldProblem] = Field(description="What is wrong, one entry per field.")
 
 
+ROUTE_OF_VERB = {
+    "failure-rates": "GET /v1/failure-rates",
+    "fields": "GET /openapi.json",
+    "formats": "GET /v1/formats",
+    "frameworks": "GET /v1/frameworks",
+    "models": "GET /v1/models",
+    "nodes": "GET /v1/nodes",
+    "storage": "GET /v1/storage-profiles",
+} | {verb: f"POST /v1/{entry.question.route.path}" for verb, entry in QUESTIONS.items()}
+"""Routes that answer what verbs of `ckpt-size` do."""
+FIELD_OF_SUBJECT = {"the scenario": "scenario", "the simulation": "num_runs"}
+"""Fields of requests, by the words for them where there is no request."""
+_VERB = re.compile(rf"(run )?`?ckpt-size (?P<verb>{'|'.join(sorted(ROUTE_OF_VERB, key=len, reverse=True))})(?![\w-])`?")
+
+
+def in_words_of_rest(problem: Problem) -> Problem:
+    """Name the field of a problem by its path in a request, and a route for each verb of the command line.
+
+    >>> in_words_of_rest(Problem("cluster.node", "is unknown", "'x'", "`ckpt-size nodes` lists them")).remedy
+    'GET /v1/nodes lists them'
+    """
+    rule, remedy = (
+        _VERB.sub(lambda found: f"{'ask ' if found[1] else ''}{ROUTE_OF_VERB[found['verb']]}", text)
+        for text in (problem.rule, problem.remedy)
+    )
+    field = FIELD_OF_SUBJECT.get(problem.field, problem.field)
+    return dataclasses.replace(problem, field=field, rule=rule, remedy=remedy)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Kind of error over HTTP."""
@@ -75,7 +106,7 @@ class Kind:
 
     def response(self, problems: Iterable[Problem]) -> Response:
         """Return the problem document."""
-        errors = [FieldProblem(**dataclasses.asdict(problem)) for problem in problems]
+        errors = [FieldProblem(**dataclasses.asdict(in_words_of_rest(problem))) for problem in problems]
         document = ProblemDocument(
             type=f"urn:problem-type:checkpoint-sizing:{self.code}",
             title=self.title,

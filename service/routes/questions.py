@@ -2,6 +2,7 @@
 
 # Annotations are evaluated where they stand, as the type of a request is known only when a route is made.
 
+import functools
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.access.scopes import OpenDatabase
+from service.access.scopes import OpenDatabase, systems_of
 from service.answers.calibrated import with_calibrations
 from service.answers.heavy import GivenScenario
 from service.compute.asking import ACCEPTED, Asking, NowOrAsJob
@@ -44,7 +45,7 @@ def router_of(entries: Iterable[QuestionEntry[Any, Any]]) -> APIRouter:
             responses={
                 200: {"content": contents_of(*(() if route.csv else PAGES))},
                 **ACCEPTED,
-                **responses(400, 406, 408, 413, 415, 422, 501, 503),
+                **responses(400, 403, 406, 408, 413, 415, 422, 501, 503),
             },
             summary=route.summary,
             description=route.full_description,
@@ -69,7 +70,10 @@ def _endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:
         accept: Accept = None,
     ) -> Response:
         form = choose_form(accept, among=() if question.route.csv else PAGES)
-        calibrated = await run_in_threadpool(with_calibrations, database, request, question.may_name_calibrations)
+        limits = functools.partial(systems_of, asking.request)
+        calibrated = await run_in_threadpool(
+            with_calibrations, database, request, question.may_name_calibrations, limits=limits
+        )
         if asking.is_job:
             await _refuse_now(entry, asking, request, calibrated)
         return await asking.answer(form, calibrated)
@@ -105,7 +109,7 @@ def _quick_endpoint(entry: QuestionEntry[Any, Any]) -> _Endpoint:
         form, subject = choose_form(accept), ReportSubject(request.document)
 
         async def accept_job() -> Response:
-            calibrated = await sizings.calibrate(scenario)
+            calibrated = await sizings.calibrate(request, scenario)
             return await asking.accept_job(form, GivenScenario(scenario=calibrated, document=request.document))
 
         if asking.is_job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.access.scopes import OpenDatabase, Writer
+from service.access.scopes import OpenDatabase, Writer, systems_of
 from service.access.write_limiter import store_in_turn
 from service.answers.calibrated import with_calibration
 from service.compute.sizings import AnyCost
@@ -124,9 +125,14 @@ async def save_scenario(
 
 
 @router.get("", responses=responses(422, 503), summary="List the saved scenarios")
-def list_scenarios(page: Annotated[PageQuery, explained(PageQuery), Query()], database: OpenDatabase) -> ScenarioPage:
-    """A page of the saved scenarios, newest first, with headline figures of the answers that they had when saved."""
-    rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
+def list_scenarios(
+    page: Annotated[PageQuery, explained(PageQuery), Query()], database: OpenDatabase, request: Request
+) -> ScenarioPage:
+    """A page of the saved scenarios, newest first, with headline figures of the answers that they had when saved.
+
+    To a token limited to storage systems, without those that rest on a calibration of another one.
+    """
+    rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor, among=systems_of(request))
     return page_of(ScenarioPage, rows, page.limit, _list_item, lambda row: str(row.id))
 
 
@@ -148,7 +154,7 @@ class ReportQuery(StrictModel):
 @router.get(
     "/{scenario_id}/report",
     response_model=SizingReport,
-    responses={200: {"content": contents_of()}, **responses(404, 406, 422, 501, 503)},
+    responses={200: {"content": contents_of()}, **responses(403, 404, 406, 422, 501, 503)},
     summary="Answer a saved scenario",
 )
 async def get_report(
@@ -164,13 +170,13 @@ async def get_report(
 
 
 @router.get(
-    "/{scenario_id}/changes", responses=responses(404, 422, 503), summary="What changed since a scenario was saved"
+    "/{scenario_id}/changes", responses=responses(403, 404, 422, 503), summary="What changed since a scenario was saved"
 )
 async def get_changes(
     saved_id: ScenarioId, database: OpenDatabase, sizings: AnyCost, request: Request
 ) -> ScenarioChanges:
     """The version that answered when it was saved, the version of today, and the figures that differ."""
-    subject, scenario = await run_in_threadpool(_read_question, database, saved_id)
+    subject, scenario = await run_in_threadpool(_read_question, database, saved_id, request)
     answer = await sizings.answer(request, "json", subject, scenario)
     return await run_in_threadpool(lambda: changes_since(subject, json.loads(answer)))
 
@@ -200,16 +206,20 @@ async def answered_report(
     accept: str | None,
 ) -> Response:
     """Answer a saved scenario anew, in a form or as the Accept header prefers."""
-    subject, scenario = await run_in_threadpool(_read_question, database, saved_id)
+    subject, scenario = await run_in_threadpool(_read_question, database, saved_id, request)
     chosen = choose_form(accept, name=form)
     content = await sizings.answer(request, chosen, subject, scenario)
     return report_response(chosen, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
-def _read_question(database: Database, saved_id: UUID) -> tuple[ReportSubject, Scenario]:
-    """Read a saved scenario: as it was given, and as it is asked today, with its calibration."""
+def _read_question(database: Database, saved_id: UUID, request: Request) -> tuple[ReportSubject, Scenario]:
+    """Read a saved scenario: as it was given, and as it is asked today, with its calibration.
+
+    Raises NotFound, or MissingScope where the token of the request is limited to other storage systems.
+    """
     row = scenarios.read_scenario(database, saved_id)
-    return subject_of(row), with_calibration(database, scenario_from(row.scenario))
+    limits = functools.partial(systems_of, request)
+    return subject_of(row), with_calibration(database, scenario_from(row.scenario), limits=limits)
 
 
 def subject_of(row: ScenarioRow) -> ReportSubject:

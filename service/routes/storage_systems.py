@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Path, Query
+from fastapi import APIRouter, Body, Header, Path, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from service.access.scopes import OpenDatabase, Writer
+from service.access.scopes import OpenDatabase, Writer, systems_of
 from service.database import storage_systems
 from service.database.names import Description, Name, Slug
 from service.database.storage_systems import SystemChange, SystemOverview
@@ -95,10 +95,13 @@ def create_storage_system(
 
 @router.get("", responses=responses(422, 503), summary="List the storage systems")
 def list_storage_systems(
-    page: Annotated[SystemPageQuery, explained(SystemPageQuery), Query()], database: OpenDatabase
+    page: Annotated[SystemPageQuery, explained(SystemPageQuery), Query()], database: OpenDatabase, request: Request
 ) -> StorageSystemPage:
-    """A page of the storage systems, by name, each with the number of its runs and its latest calibration."""
-    rows = storage_systems.list_overviews(database, limit=page.limit + 1, after=page.cursor)
+    """A page of the storage systems, by name, each with the number of its runs and its latest calibration.
+
+    To a token limited to storage systems, these alone.
+    """
+    rows = storage_systems.list_overviews(database, limit=page.limit + 1, after=page.cursor, among=systems_of(request))
     return page_of(StorageSystemPage, rows, page.limit, _list_item, lambda row: row.system.name)
 
 

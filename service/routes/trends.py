@@ -11,8 +11,7 @@ from pydantic import Field, TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.access.client import client_of
-from service.access.scopes import OpenDatabase
+from service.access.scopes import OpenDatabase, client_by_token
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_WAIT
 from service.database import Database, trends
@@ -108,7 +107,7 @@ async def list_alarms(name: SystemName, database: OpenDatabase, request: Request
 async def _run_in_turn(request: Request, respond: Callable[[], Response]) -> Response:
     """Run a function in a thread in the client's turn: judging thousands of rates takes a tenth of a second."""
     turns: FairTurns = request.app.state.trend_turns
-    async with turns.turn(client_of(request.scope), max_seconds=SECONDS_TO_WAIT):
+    async with turns.turn(await client_by_token(request), max_seconds=SECONDS_TO_WAIT):
         return await see_through(run_in_threadpool(respond))
 
 

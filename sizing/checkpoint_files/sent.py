@@ -53,7 +53,7 @@ class SentFile(StrictModel):
         if self.name != METADATA_NAME and not self.name.endswith((JSON_SUFFIX, SHARD_SUFFIX)):
             raise broken_rule(
                 "is neither an index (.json), nor DCP .metadata, nor a .safetensors file",
-                "read other checkpoints with ckpt-size inspect, where they are",
+                "send the index or .metadata that lies beside such a file",
             )
         return self
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fastapi import Request
+from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from service.app import create_app
@@ -77,9 +77,10 @@ def test_a_scenario_to_save_without_an_answer_is_refused_with_its_place(tmp_path
 class Connection:
     """A client's connection, until it is closed."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, *, app: FastAPI | None = None, token: str = "") -> None:
         self.closed = asyncio.Event()
-        self.request = Request({"type": "http", "client": (host, 1), "headers": []}, self.receive)
+        headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        self.request = Request({"type": "http", "client": (host, 1), "headers": headers, "app": app}, self.receive)
 
     async def receive(self) -> dict[str, Any]:
         await self.closed.wait()
@@ -147,3 +148,30 @@ def test_a_client_with_many_questions_does_not_keep_the_processes_from_others(
         assert sum(end is not None for end in ends) == 1, "the last of the many gave way"
 
     asyncio.run(ask())
+
+
+def test_users_behind_one_proxy_have_turns_of_their_own_by_their_tokens(tmp_path: Path) -> None:
+    app, turn_ends = create_app(Settings(database_url=f"sqlite:///{tmp_path}/y.db")), tmp_path / "the turn ends"
+    pool, waiting = app.state.compute, app.state.metrics.compute_waiting
+    tokens = {name: create_token(app.state.database, NewToken(name=name, scope="read")) for name in ("alice", "bob")}
+
+    async def ask() -> None:
+        answered: list[str] = []
+
+        async def answer_to(name: str, host: str) -> None:
+            request = Connection(host, app=app, token=tokens[name]).request
+            await ClientCompute(pool, request).run(wait_for, str(turn_ends))
+            answered.append(name)
+
+        many = [asyncio.create_task(answer_to("alice", f"192.0.2.{number}")) for number in range(6)]
+        await asyncio.to_thread(until, lambda: waiting.collect()[0].samples[0].value == 6)
+        other = asyncio.create_task(answer_to("bob", "192.0.2.1"))
+        await asyncio.to_thread(until, lambda: waiting.collect()[0].samples[0].value == 7)
+        turn_ends.touch()
+        await asyncio.gather(*many, other)
+        assert answered.index("bob") <= 2
+
+    try:
+        asyncio.run(ask())
+    finally:
+        pool.close()

@@ -10,6 +10,10 @@ import httpx
 import pytest
 
 from sizing.cli.flags import FLAGS
+from sizing.cluster.cluster import Cluster
+from sizing.questions.registry import QUESTIONS, QuestionEntry
+from sizing.run.failures import Reliability
+from sizing.scenario import Scenario
 from tests.service.test_checkpoint_files import SAFETENSORS, WORDS, sent
 from tests.service.test_examples import JSON, examples_of, operations
 
@@ -109,3 +113,55 @@ def test_a_checkpoint_tells_fields_and_the_same_as_flags(client: httpx.Client) -
     shown = client.post("/v1/inspections", json=sent("model.safetensors", SAFETENSORS), headers=WORDS).json()
     assert flags_in(shown) == []
     assert shown["told_fields"] == {"model.num_parameters": "64640"}
+
+
+COMMAND = re.compile(r"(?<![\w-])--[a-z]|ckpt-(size|serve) ")
+ODD: list[dict[str, Any]] = [
+    {"model": {"preset": "zephyr"}},
+    GPT2 | {"cluster": {"node": "zephyr"}},
+    GPT2 | {"cluster": {"nodes": [{"node": "dgx-h100", "count": 1}, {"node": "gb200-nvl72", "count": 1}]}},
+    GPT2 | {"storage": {"preset": "zephyr"}},
+    GPT2 | {"checkpoint": {"format": "zephyr"}},
+    GPT2 | {"reliability": {"preset": "zephyr"}},
+    GPT2 | {"training": {"framework": "zephyr"}},
+    GPT2 | {"parallelism": {"tensor": 7}},
+    GPT2 | {"reliability": {}},
+]
+
+
+def replaced(document: Any, scenario: dict[str, Any]) -> Any:
+    """A request whose scenarios are all another one."""
+    if isinstance(document, list):
+        return [replaced(each, scenario) for each in document]
+    if not isinstance(document, dict):
+        return document
+    return {name: scenario if name == "scenario" else replaced(value, scenario) for name, value in document.items()}
+
+
+def is_in(field: str, document: Any, known: set[str]) -> bool:
+    """Whether a path leads into a request: to what it has, or to what a block of it may have."""
+    name, _, rest = field.partition(".")
+    if isinstance(document, list):
+        return name.isdecimal() and int(name) < len(document) and is_in(rest, document[int(name)], known)
+    if isinstance(document, dict) and name in document and rest:
+        return is_in(rest, document[name], known)
+    return not name or (isinstance(document, dict) and name in document) or name in known
+
+
+@pytest.mark.parametrize("entry", QUESTIONS.values(), ids=lambda entry: str(entry.name))
+def test_a_refusal_names_paths_of_the_request_and_no_command_to_type(
+    client: httpx.Client, entry: QuestionEntry[Any, Any]
+) -> None:
+    question = entry.question
+    known = {*question.request.model_fields, *Scenario.model_fields, *Cluster.model_fields, *Reliability.model_fields}
+    has_scenarios = "scenario" in str(question.example)
+    example: dict[str, Any] = dict(question.example)
+    wrong: tuple[Any, ...] = ("zephyr", [], None)
+    requests = [replaced(example, odd) if has_scenarios else example | odd for odd in ODD]
+    requests += [{**example, name: value} for name in example for value in wrong]
+    answers = [(each, client.post(f"/v1/{question.route.path}", json=each)) for each in requests]
+    refused = [(each, answer.json()) for each, answer in answers if answer.status_code == 422]
+    assert len(refused) >= len(ODD) - 2
+    for request, document in refused:
+        assert not COMMAND.search(document["detail"]), document["detail"]
+        assert [error["field"] for error in document["errors"] if not is_in(error["field"], request, known)] == []

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,16 +263,56 @@ def test_what_stops_gives_its_jobs_back_and_too_long_ones_fail(database: Databas
 
 
 def test_a_client_has_its_share_of_the_queue_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_PER_PROCESS", 2)
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_OF_A_CLIENT", 2)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
         running = asked(client, "/v1/simulations", LONG)
         waiting = asked(client, "/v1/simulations", LONG)
         refused = client.post("/v1/simulations", json=LONG, headers=ASYNC)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
         assert client.delete(waiting).status_code == 204
         assert client.get(waiting).json()["state"] == "cancelled"
         asked(client, "/v1/simulations", LONG)
         assert client.delete(running).status_code == 204
+
+
+def test_no_flood_of_others_throws_out_a_job_that_was_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_OF_A_CLIENT", 4)
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    accepted: list[str] = []
+
+    def ask(client: TestClient) -> int:
+        answer = client.post("/v1/simulations", json=LONG, headers=ASYNC)
+        accepted.extend([answer.headers["location"]] if answer.status_code == 202 else [])
+        return answer.status_code
+
+    with TestClient(app, client=("192.0.2.1", 1)) as first, ThreadPoolExecutor() as threads:
+        flood = [TestClient(app, client=(f"198.51.100.{number}", 1)) for number in range(4)]
+        for each in flood:
+            each.portal = first.portal  # one event loop has the turns of all
+        statuses = [*threads.map(ask, [first] * 8)]  # also at the same moment
+        assert (statuses.count(202), statuses.count(503)) == (4, 4)
+        assert {status for _ in range(3) for status in threads.map(ask, flood)} == {202, 503}
+        assert {first.get(job).json()["state"] for job in accepted} <= {"queued", "running"}
+        assert sum(first.delete(job).status_code == 204 for job in accepted) == len(accepted) > 4
+
+
+def test_places_in_the_queue_go_by_token_and_else_by_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_OF_A_CLIENT", 4)
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
+    alice, bob = (
+        bearer(create_token(app.state.database, NewToken(name=name, scope="read"))) for name in ("alice", "bob")
+    )
+    with TestClient(app, client=("192.0.2.1", 1)) as proxy:
+        elsewhere = TestClient(app, client=("198.51.100.7", 1))
+        elsewhere.portal = proxy.portal  # one event loop has the turns of all
+
+        def status(client: TestClient, headers: dict[str, str]) -> int:
+            return client.post("/v1/simulations", json=LONG, headers=ASYNC | headers).status_code
+
+        assert [status(client, alice) for client in (proxy, elsewhere) * 3] == [202] * 4 + [503] * 2
+        assert [status(proxy, bearer(f"ckpt_1_made-up-{n}")) for n in range(3)] == [202, 202, 503]
+        assert status(proxy, bob) == 202, "though the place of the proxy is taken"
 
 
 def test_the_questions_of_jobs_that_wait_are_bounded_by_their_bytes(tmp_path: Path) -> None:
@@ -307,6 +348,18 @@ def test_what_is_kept_is_bounded_by_age_number_and_bytes(database: Database, mon
     assert kept(database) == {large[1]}
     assert jobs.beat(database, ONE.id, [waiting, large[1]], {waiting: 0.25, large[1]: 0.25}) == {waiting}
     assert [jobs.job_of_id(database, each).progress_fraction for each in (waiting, large[1])] == [0.25, 1.0]
+
+
+def test_a_flood_of_results_drives_out_none_of_another_token(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MAX_ENDED_JOBS", 3)
+    create_token(database, NewToken(name="alice", scope="read"))
+    with database.reading() as session:
+        alice = session.scalars(select(TokenRow.id)).one()
+    own = ended(database, num_bytes=10, token_id=alice)
+    flood = [ended(database, num_bytes=10) for _ in range(5)]
+    assert kept(database) == {own, *flood[-2:]}
 
 
 def test_who_comes_too_late_changes_nothing(database: Database) -> None:
@@ -398,9 +451,9 @@ def database_url(database: Database) -> str:
     return database.engine.url.render_as_string(hide_password=False)
 
 
-def ended(database: Database, *, num_bytes: int) -> UUID:
+def ended(database: Database, *, num_bytes: int, token_id: int | None = None) -> UUID:
     """The id of a job that is done, with a result of so many bytes."""
-    job_id = jobs.add_job(database, SWEEP, ONE.id, max_seconds=1).id
+    job_id = jobs.add_job(database, replace(SWEEP, token_id=token_id), ONE.id, max_seconds=1).id
     assert jobs.begin_job(database, job_id, ONE)
     assert jobs.finish_job(database, job_id, ONE.id, b"x" * num_bytes)
     return job_id

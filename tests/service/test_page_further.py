@@ -258,7 +258,7 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     (tmp_path / "model.pt").write_bytes(b"PK")
     page.get_by_label("choose a file").set_input_files(tmp_path / "model.pt")
     page.locator("#problems .problem").wait_for()
-    assert "read other checkpoints with ckpt-size inspect" in page.locator("#problems").inner_text()
+    assert "send the index or .metadata that lies beside such a file" in page.locator("#problems").inner_text()
     context.close()
 
 

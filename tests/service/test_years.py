@@ -18,6 +18,7 @@ from service.reports import FORMS
 from service_client.client import Client
 from service_client.documents import RunSummary
 from service_client.errors import Refused
+from sizing.questions.registry import QUESTIONS
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.storage.calibration import calibrate
 from sizing.storage.measurement import BenchmarkResult
@@ -207,6 +208,57 @@ def test_a_token_for_some_systems_does_nothing_to_others(writer: Client, databas
                 refusal()
             assert (error.value.status, error.value.code) == (403, "missing-scope")
         writer.change_storage_system(ours, owners=["limited"])
+
+
+def naming(document: Any, path: list[str], calibration: str) -> Any:
+    """A document that names a calibration at a path, in a block that has nothing else."""
+    if path[0] == "*":
+        return [naming(each, path[1:], calibration) for each in document]
+    inner = {path[1]: calibration} if len(path) == 2 else naming(document.get(path[0], {}), path[1:], calibration)
+    return document | {path[0]: inner}
+
+
+def test_a_token_for_some_systems_reads_no_calibration_of_others(
+    writer: Client, client: httpx.Client, database_url: str
+) -> None:
+    ours, others = "reading-ours", "reading-others"
+    calibrations = {}
+    for name in (ours, others):
+        writer.add_storage_system(name)
+        writer.publish(name, scan(f"{name}-scan"))
+        calibrations[name] = str(writer.calibrate(name).id)
+    saved = {
+        name: writer.save_scenario(name, {"model": {"preset": "gpt2"}, "storage": {"calibration": calibration}})
+        for name, calibration in calibrations.items()
+    }
+    limited = bearer(created_token(database_url, "reading", scope="read", systems=[ours]))
+    asked = [
+        (f"/v1/{entry.question.route.path}", naming(entry.question.example, field.split("."), calibrations[others]))
+        for entry in QUESTIONS.values()
+        for field in entry.question.may_name_calibrations
+    ]
+    assert len(asked) > 10
+    for path, question in asked:
+        for prefer in ({}, {"prefer": "respond-async"}):
+            refused = client.post(path, json=question, headers=limited | prefer)
+            assert (refused.status_code, refused.json()["code"]) == (403, "missing-scope"), (path, refused.text)
+            assert refused.json()["errors"][0]["value"] == f"'{calibrations[others]}'"
+            assert others not in refused.text
+    for path in ("report", "changes"):
+        assert client.get(f"/v1/scenarios/{saved[others].id}/{path}", headers=limited).status_code == 403
+        assert client.get(f"/v1/scenarios/{saved[ours].id}/{path}", headers=limited).status_code == 200
+    for path in ("", "/runs", f"/runs/{others}-scan", "/trend", "/alarms", "/calibrations"):
+        assert client.get(f"/v1/storage-systems/{others}{path}", headers=limited).status_code == 403, path
+        assert client.get(f"/v1/storage-systems/{others}{path}").status_code == 200, path
+    by_id = f"/v1/storage-systems/{others}/calibrations/{calibrations[others]}"
+    assert client.get(by_id, headers=limited).status_code == 403
+    assert client.get(by_id.replace(others, ours), headers=limited).status_code == 404
+    listed = client.get("/v1/storage-systems", headers=limited).json()["items"]
+    assert [system["name"] for system in listed] == [ours]
+    names = {each["name"] for each in client.get("/v1/scenarios?limit=100", headers=limited).json()["items"]}
+    assert (ours in names, others in names) == (True, False)
+    own = naming(REFERENCE_SCENARIO, ["storage", "calibration"], calibrations[ours])
+    assert client.post("/v1/sizings", json=own, headers=limited).status_code == 200
 
 
 def test_a_scenario_is_saved_once_with_one_key(
