@@ -40,7 +40,7 @@ class ReductionEffect(Figures):
         "Null without a write rate."
     )
     packing_seconds: float = Field(
-        description="Seconds of write_seconds in which each rank compresses, or makes deltas."
+        description="Seconds of write_seconds in which the rank with most bytes compresses, or makes deltas."
     )
     whole_restore_seconds: float | None = Field(
         description="Seconds that a restore takes from a save of everything. Null without a read rate."
@@ -53,7 +53,7 @@ class ReductionEffect(Figures):
         description="Seconds that the longest restore takes, from the last delta of a chain. Null without a read rate."
     )
     unpacking_seconds: float = Field(
-        description="Seconds of restore_seconds in which each rank decompresses, or applies deltas."
+        description="Seconds of restore_seconds in which the rank that reads most decompresses, or applies deltas."
     )
     whole_goodput_fraction: float | None = Field(
         description="Fraction of the time that is useful work with saves of everything. "
