@@ -254,10 +254,17 @@ def _change(
 def _of_run(
     write: TransferChange | None, read: TransferChange | None, less: Timing, checkpoint: Checkpoint
 ) -> TransferChange | None:
-    """What a second of the run saves and adds, to first order: d/T + (R + D)/M, with a drain as recovery."""
+    """What a second of the run saves and adds, to first order: d/T + (R + D)/M, with a drain as recovery.
+
+    M is between the interruptions that are recovered from the main storage: others neither read from it nor wait for
+    its drains.
+    """
     if write is None:
         return None
-    per_failure = 0.0 if less.mtbf_seconds is None else np.divide(1.0, less.mtbf_seconds)
+    process, per_failure = less.process, np.float64(0.0)
+    if process is not None:
+        recovered = sum((process.levels[index].used_fraction for index in process.main_levels), start=0.0)
+        per_failure = np.divide(recovered, process.mtbf_seconds)
     per_save = np.divide(1.0, checkpoint.interval_seconds) if checkpoint.mode == "sync" else per_failure
     reading = (read.saved_seconds, read.added_seconds) if read else (0.0, 0.0)
     return TransferChange(

@@ -116,6 +116,21 @@ def test_below_its_break_even_rate_the_run_loses_less_with_compression(factor: f
     assert any("loses more time than it saves" in warning for warning in there.warnings) is not pays
 
 
+@pytest.mark.parametrize(("factor", "pays"), [(0.95, True), (1.05, False)])
+def test_the_edge_of_a_run_counts_the_failures_alone_that_read_from_the_main_storage(
+    factor: float, *, pays: bool
+) -> None:
+    """Drives in the nodes recover nine of ten failures, without a read from the storage whose rate is in question."""
+    deltas = {"delta": {"full_every": 8, "fraction": 0.1, "bytes_per_second": "20 GB/s"}}
+    run = tiered(NVME, mode="sync") | {"reliability": {"mtbf_seconds": 300_000}}
+    edge = savings(reduced(deltas, run)).break_even_run_write_bytes_per_second
+    assert edge is not None
+    reads_over_writes = 400 / 100  # of the scenario
+    profile = {"write_bytes_per_second": factor * edge, "read_bytes_per_second": factor * edge * reads_over_writes}
+    profile = run["storage"]["profile"] | profile
+    assert savings(reduced(deltas, run, storage={"profile": profile})).pays is pays
+
+
 def test_a_chain_of_deltas_restores_the_full_save_and_every_delta() -> None:
     found = reduced({"delta": {"full_every": 5, "fraction": 0.3}})
     block = savings(found)
