@@ -334,19 +334,20 @@ def _replace_saves(less: _Reduced, save: _Save, *, num_deltas: float) -> Checkpo
     """The workload with such a save, and restores of a full save and so many deltas."""
     workload = less.workload
     weights = next((part.fraction for part in less.parts if part.name in ("weights", "master")), 1.0)
+    stored_bytes = round(save.stored_bytes)
     return replace(
         workload,
         write=replace(
             workload.write,
-            total_bytes=round(save.stored_bytes),
-            copied_over_written=workload.write.copied_over_written * save.state_bytes / save.stored_bytes,
+            total_bytes=stored_bytes,
+            copied_over_written=workload.write.copied_over_written * save.state_bytes / stored_bytes,
             mean_compression_seconds=save.packing_seconds,
             largest_over_mean=workload.write.largest_over_mean * save.rank_imbalance,
             fullest_node_over_mean=workload.write.fullest_node_over_mean * save.node_imbalance,
         ),
         restores={name: _reduce_plan(less, plan, num_deltas) for name, plan in workload.restores.items()},
         own_restore=_reduce_plan(less, workload.own_restore, num_deltas),
-        written_bytes=round(save.stored_bytes),
+        written_bytes=stored_bytes,
         weights_bytes=round(workload.weights_bytes * weights),
     )
 

@@ -17,6 +17,9 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
+_ROUNDING = 1e-9
+"""Relative difference of two times up to which they are the same: sums of floats are off by far less."""
+
 
 class ReductionEffect(Figures):
     """The `reduction` block of the report: saves with `checkpoint.reduction` beside saves of everything."""
@@ -245,10 +248,15 @@ def _change(
     if before is None or after is None:
         return None
     return TransferChange(
-        before.shared_seconds - after.shared_seconds,
-        after.serial_seconds - before.serial_seconds,
+        _difference(before.shared_seconds, after.shared_seconds),
+        _difference(after.serial_seconds, before.serial_seconds),
         np.divide(before.total_bytes, before.shared_seconds),
     )
+
+
+def _difference(minuend: Numbers, subtrahend: Numbers) -> Numbers:
+    """The difference of two times; 0 where only rounding tells them apart."""
+    return np.where(np.isclose(minuend, subtrahend, rtol=_ROUNDING, atol=0.0), 0.0, np.subtract(minuend, subtrahend))
 
 
 def _of_run(

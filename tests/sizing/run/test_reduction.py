@@ -131,6 +131,19 @@ def test_the_edge_of_a_run_counts_the_failures_alone_that_read_from_the_main_sto
     assert savings(reduced(deltas, run, storage={"profile": profile})).pays is pays
 
 
+@pytest.mark.parametrize("full_every", [3, 5, 12])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("fraction", [0.3, 1e-5])
+def test_deltas_that_take_no_time_to_make_have_no_edge(full_every: int, mode: str, fraction: float) -> None:
+    """They shorten saves at every rate, and lengthen restores at every rate; rounding is no rate."""
+    found = reduced({"delta": {"full_every": full_every, "fraction": fraction}}, ASYNC, checkpoint={"mode": mode})
+    block = savings(found)
+    assert block.is_save_shorter
+    assert block.break_even_write_bytes_per_second is None
+    assert block.break_even_read_bytes_per_second is None
+    assert block.break_even_run_write_bytes_per_second is None
+
+
 def test_a_chain_of_deltas_restores_the_full_save_and_every_delta() -> None:
     found = reduced({"delta": {"full_every": 5, "fraction": 0.3}})
     block = savings(found)
