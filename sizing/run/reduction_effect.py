@@ -42,6 +42,9 @@ class ReductionEffect(Figures):
         description="Seconds that a save takes with the reduction, as the mean over all saves. "
         "Null without a write rate."
     )
+    max_write_seconds: float | None = Field(
+        description="Seconds that the largest save takes with the reduction. Null without a write rate."
+    )
     packing_seconds: float = Field(
         description="Seconds of write_seconds in which the rank with most bytes compresses, or makes deltas."
     )
@@ -167,6 +170,7 @@ def reduction_effect_of(
         mean_fraction=np.divide(workload.written_bytes, workload.whole.written_bytes),
         whole_write_seconds=whole.save.seconds if whole.save else None,
         write_seconds=less.save.seconds if less.save else None,
+        max_write_seconds=longest.save.seconds if longest.save else None,
         packing_seconds=workload.write.compression_seconds,
         whole_restore_seconds=whole.restore.seconds if whole.restore else None,
         restore_seconds=less.restore.seconds if less.restore else None,
@@ -269,7 +273,8 @@ def _of_run(
     """
     if write is None:
         return None
-    process, per_failure = less.process, np.float64(0.0)
+    process = less.process
+    per_failure: Numbers = 0.0
     if process is not None:
         recovered = sum((process.levels[index].used_fraction for index in process.main_levels), start=0.0)
         per_failure = np.divide(recovered, process.mtbf_seconds)

@@ -81,7 +81,7 @@ class TierLevel(Level):
         """
         given = self.given_interval_seconds
         interval_seconds = effective_interval_seconds(
-            given, stall_seconds=self.stall_seconds, drain_seconds=self.drain_seconds
+            given, stall_seconds=self.stall_seconds, drain_seconds=self.max_drain_seconds
         )
         if before is not None:
             step = before.interval_seconds
@@ -91,10 +91,15 @@ class TierLevel(Level):
             interval_seconds = np.where(
                 np.greater_equal(given, before.given_interval_seconds), interval_seconds, np.nan
             )
-        drain_seconds = self.drain_seconds
+        drain_seconds, longest = self.drain_seconds, self.max_drain_seconds
         if before is not None and self.mode == "async" and self.kind != ARCHIVE:
-            drain_seconds = before.whole_seconds + np.maximum(drain_seconds, before.drained_seconds)
-        return replace(self, interval_seconds=interval_seconds, drain_seconds=drain_seconds)
+            drain_seconds, longest = (
+                before.whole_seconds + np.maximum(seconds, before.drained_seconds)
+                for seconds in (drain_seconds, longest)
+            )
+        return replace(
+            self, interval_seconds=interval_seconds, drain_seconds=drain_seconds, longest_drain_seconds=longest
+        )
 
     @property
     def drained_from_front(self) -> Self:
@@ -103,6 +108,7 @@ class TierLevel(Level):
             self,
             stall_seconds=self.planning_seconds + self.export_seconds,
             drain_seconds=self.drain_seconds + self.staging_seconds,
+            longest_drain_seconds=self.longest_drain_seconds + self.staging_seconds,
         )
 
 
@@ -130,9 +136,17 @@ def levels_of_tiers(
 
 
 def level_of_main_storage(
-    save: SaveTimes, restore: RestoreTimes | None, checkpoint: Checkpoint, *, export_seconds: Numbers = 0.0
+    save: SaveTimes,
+    restore: RestoreTimes | None,
+    checkpoint: Checkpoint,
+    *,
+    export_seconds: Numbers = 0.0,
+    longest: SaveTimes | None = None,
 ) -> TierLevel:
-    """The main storage alone, exports included; `TierLevel.behind` puts it among the tiers."""
+    """The main storage alone, exports included; `TierLevel.behind` puts it among the tiers.
+
+    `longest` times the largest save where saves differ.
+    """
     return TierLevel(
         tier=MainStorage(),
         mode=checkpoint.mode,
@@ -140,6 +154,7 @@ def level_of_main_storage(
         interval_seconds=checkpoint.interval_seconds,
         stall_seconds=save.stall_seconds + export_seconds,
         drain_seconds=save.drain_seconds,
+        longest_drain_seconds=(longest or save).seconds - save.stall_seconds if checkpoint.mode == "async" else 0.0,
         read_seconds=restore.seconds if restore else None,
         planning_seconds=save.planning_seconds,
         staging_seconds=save.staging_seconds,

@@ -483,6 +483,9 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
         universal=universal,
         publications=publications,
         whole=stack_workloads([(row.unreduced, strategy) for row, strategy in rows]) if is_reduced else None,
+        longest=stack_workloads([(row.longest or replace(row, whole=None), strategy) for row, strategy in rows])
+        if any(row.longest for row in layouts)
+        else None,
         gpu_link_bytes_per_second=_array(
             _fill_unknown([row.gpu_link_bytes_per_second for row in layouts], unknown=np.nan)
         ),

@@ -8,12 +8,13 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.questions.registry import SWEEP
+from sizing.questions.require.answer import answer_requirements
 from sizing.report import SizingReport, answer
 from sizing.run.reduction import Compression, fraction_of
 from sizing.run.reduction_effect import ReductionEffect, mean_age_of_experts
 from sizing.run.retention import Retention, capacity_over_time, full_after_seconds
 from sizing.run.workload import Chain
-from sizing.scenario import REFERENCE_SCENARIO
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.state import StatePart
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, LLAMA_8B, NVME, document, report, tiered, write_of
 
@@ -224,6 +225,39 @@ def test_the_required_rate_meets_its_target_and_hardly_more(targets: dict[str, f
         profile = {"write_bytes_per_second": factor * rate, "read_bytes_per_second": READ}
         checks = reduced(reduction, targets=targets, storage={"profile": profile}).targets
         assert all(check.met for check in checks) is met
+
+
+@pytest.mark.parametrize("against", ["previous", "full"])
+def test_the_required_rate_drains_a_full_save_before_the_next_save(against: str) -> None:
+    """112.4 GB, less what is copied to the host meanwhile, within a minute; the mean save has 23.9 GB."""
+    deltas = {"delta": {"full_every": 8, "fraction": 0.1, "against": against}}
+    checkpoint = {"mode": "async", "interval_seconds": 60}
+    rate = reduced(deltas, LLAMA_8B, checkpoint=checkpoint).required.write_bytes_per_second
+    assert rate is not None
+    assert 112.42e9 / 60 < rate < 1.02 * 112.42e9 / 60
+    for factor, is_kept in ((1.0001, True), (0.9999, False)):
+        storage = {"profile": {"write_bytes_per_second": factor * rate}}
+        found = reduced(deltas, LLAMA_8B, checkpoint=checkpoint, storage=storage)
+        assert (found.interval.effective_interval_seconds == 60) is is_kept
+        assert any("The largest save drains for" in each for each in found.warnings) is not is_kept
+
+
+def test_the_free_interval_of_deltas_drains_a_full_save_and_reaches_its_goodput() -> None:
+    """A full save of 112 GB takes 236 s at the rate that is needed, and saves are best made every 142 s."""
+    deltas = {"reduction": {"delta": {"full_every": 8, "fraction": 0.1}}}
+    checkpoint = {"mode": "async", "interval_seconds": 60} | deltas
+    run = document(LLAMA_8B, checkpoint=checkpoint, reliability=FAILING, targets={"min_goodput_fraction": 0.93})
+    free = answer_requirements(scenario_from(run)).at_free_interval
+    assert free is not None
+    needed = {"write_bytes_per_second": free.write_bytes_per_second, "read_bytes_per_second": "5 GB/s"}
+    there = report(
+        run,
+        checkpoint={"interval_seconds": free.interval_seconds},
+        storage={"profile": needed},
+    )
+    assert there.interval.effective_interval_seconds == free.interval_seconds
+    assert (there.interval.goodput_at_interval_fraction or 0.0) >= 0.93
+    assert free.interval_seconds >= (savings(there).max_write_seconds or 0.0) > 150
 
 
 def test_an_asynchronous_save_still_copies_the_whole_state() -> None:
