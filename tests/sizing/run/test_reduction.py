@@ -288,6 +288,31 @@ def test_an_object_store_behind_the_main_storage_keeps_what_its_saves_need() -> 
     assert behind.cost == pytest.approx(behind.stored_bytes / 1e12 * 20)
 
 
+@pytest.mark.parametrize(
+    ("interval", "num_full", "num_deltas", "kept_full", "kept_deltas"),
+    [("30min", 1 / 8, 7 / 8, 2, 7), ("1h", 2 / 8, 14 / 8, 2, 9), ("4h", 1, 0, 2, 0), ("1d", 1, 0, 2, 0)],
+)
+def test_a_copy_to_an_object_store_has_the_full_save_that_its_deltas_need(
+    interval: str, num_full: float, num_deltas: float, kept_full: int, kept_deltas: int
+) -> None:
+    """Saves every half hour, one of eight full: of a copy an hour all saves go there, of one in four hours full ones.
+
+    One copy is kept, and the next one in flight.
+    """
+    store = ARCHIVE | {"interval_seconds": interval, "keep": 1}
+    behind = reduced(EIGHT_DELTAS, LLAMA_8B, checkpoint={"mode": "async", "tiers": [store]}).tiers[1]
+    copied = behind.mean_bytes_per_second * behind.effective_interval_seconds
+    assert copied == pytest.approx((num_full + 0.1 * num_deltas) * 112.42e9, rel=1e-3)
+    assert behind.drain_seconds == pytest.approx(copied / 10e9)
+    assert behind.stored_bytes == pytest.approx((kept_full + 0.1 * kept_deltas) * 112.42e9, rel=1e-3)
+
+
+def test_a_copy_to_an_object_store_is_compressed_already() -> None:
+    checkpoint = {"mode": "async", "tiers": [ARCHIVE]}
+    behind = reduced({"compression": MEASURED}, LLAMA_8B, checkpoint=checkpoint).tiers[1]
+    assert behind.drain_seconds == pytest.approx(KEPT * 112.42e9 / 10e9, rel=1e-3)
+
+
 def test_some_experts_in_turn_shrink_what_is_routed_alone() -> None:
     whole, found = report(MIXTURE), reduced({"partial_experts": {"num_per_save": 2}}, MIXTURE)
     assert savings(found).whole_bytes == whole.checkpoint.total_bytes
