@@ -270,6 +270,7 @@ def run_warnings(
         run.write,
         wait_seconds=run.recovery.wait_seconds if run.recovery else 0.0,
         preemptions_per_day=(run.recovery.preemptions_per_day or 0.0) if run.recovery else 0.0,
+        max_write_seconds=run.reduction.max_write_seconds if run.reduction else None,
     )
     yield from tier_warnings(run.tiers, leaves_out_restore=run.interval.leaves_out_restore)
     yield from archive_warnings(run.tiers, keep_last=inputs.retention.keep_last, deletion=inputs.deletion)

@@ -212,7 +212,7 @@ def with_best_intervals(
     if len(levels) == 1:
         (main,) = levels
         stall = stall_with_repeats_seconds(main.stall_seconds, broken_off_per_second=others_per_second)
-        compute = np.maximum(best_compute_seconds(stall, mtbf_seconds=mtbf_seconds), main.drain_seconds)
+        compute = np.maximum(best_compute_seconds(stall, mtbf_seconds=mtbf_seconds), main.max_drain_seconds)
         return [replace(main, interval_seconds=compute + main.stall_seconds)]
     intervals = whole_multiples(first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds), levels)
     spaced = [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)]
@@ -253,22 +253,31 @@ def overhead_of(stalled: Numbers | None, interval: Interval, targets: Targets) -
 
 
 def interval_warnings(
-    interval: Interval, write: Write | None, *, wait_seconds: float, preemptions_per_day: float
+    interval: Interval,
+    write: Write | None,
+    *,
+    wait_seconds: float,
+    preemptions_per_day: float,
+    max_write_seconds: float | None = None,
 ) -> Iterator[str]:
     """Where the interval asked for cannot be kept, and where failures and preemptions come too often.
 
-    Of a recovery `wait_seconds` pass without nodes, in which nothing strikes.
+    Of a recovery `wait_seconds` pass without nodes, in which nothing strikes. `max_write_seconds` are those of the
+    largest save, where saves differ.
     """
     effective, given, mtbf = interval.effective_interval_seconds, interval.interval_seconds, interval.mtbf_seconds
     if write is None or effective is None:
         return
     if effective > given:
-        is_own_drain = write.stall_seconds + write.drain_seconds > (1 - _ROUNDING) * effective
+        seconds = write.stall_seconds + write.drain_seconds
+        which, longest = "A save", max(seconds, max_write_seconds or 0.0)
+        if longest > seconds:
+            which = "The largest save"
         yield (
             (
-                f"A save drains for {seconds_text(write.drain_seconds)}, so saves cannot start every "
+                f"{which} drains for {seconds_text(longest - write.stall_seconds)}, so saves cannot start every "
                 f"{seconds_text(given)}"
-                if is_own_drain
+                if longest > (1 - _ROUNDING) * effective
                 else "A burst buffer (tier in front) drains longer than the interval of the main storage"
             )
             + f". All figures are for one checkpoint every {seconds_text(effective)}"

@@ -41,7 +41,8 @@ class Level:
     `waiting_seconds` until it is read, in which a drain may go on; `before_read_seconds` until it is read whatever
     becomes of drains; `used_fraction` of the failures that are recovered from it, as no faster level
     survives them; `outlived_fraction` of these that leave drains going. A drain that goes on counts if it has ended
-    when its level is read, and is given up otherwise. `is_notice` marks the saves that are made within the notice of a
+    when its level is read, and is given up otherwise. Where saves differ, the largest goes on for
+    `longest_drain_seconds` after the stall. `is_notice` marks the saves that are made within the notice of a
     preemption: whatever strikes next, nothing before them is lost.
     """
 
@@ -53,7 +54,13 @@ class Level:
     outlived_fraction: Numbers = 0.0
     waiting_seconds: Numbers = 0.0
     before_read_seconds: Numbers = 0.0
+    longest_drain_seconds: Numbers = 0.0
     is_notice: bool = False
+
+    @property
+    def max_drain_seconds(self) -> Numbers:
+        """Time from the stall until any save has drained, until which the next one waits."""
+        return np.maximum(self.drain_seconds, self.longest_drain_seconds)
 
 
 def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> Numbers:
@@ -249,7 +256,7 @@ def first_order_level_intervals(levels: Sequence[Level], *, mtbf_seconds: Number
         )
         spaced = functools.reduce(np.maximum, minima)
         spaced = np.where(np.isfinite(spaced), spaced, level.interval_seconds)
-        needed = level.stall_seconds + level.drain_seconds
+        needed = level.stall_seconds + level.max_drain_seconds
         intervals.append(np.maximum(np.maximum(spaced, needed), intervals[-1] if intervals else 0.0))
     return intervals
 
@@ -274,7 +281,7 @@ def whole_multiples(intervals: Sequence[Numbers], levels: Sequence[Level]) -> li
     """
     whole = [intervals[0]]
     for seconds, level in zip(intervals[1:], levels[1:], strict=True):
-        step, needed = whole[-1], level.stall_seconds + level.drain_seconds
+        step, needed = whole[-1], level.stall_seconds + level.max_drain_seconds
         number = np.maximum(np.round(np.divide(seconds, step)), np.ceil(np.divide(needed, step) * (1 - 1e-9)))
         whole.append(np.maximum(number, 1.0) * step)
     return whole

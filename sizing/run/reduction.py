@@ -139,7 +139,7 @@ _RANGE_OF_WIDTH = {2: compression_choice("weights_fraction"), 4: compression_cho
 
 @dataclass(frozen=True, slots=True)
 class _Save:
-    """One save: bytes of state that go into it, bytes that are stored, and seconds of packing on each rank.
+    """One save: bytes of state that go into it, bytes that are stored, and seconds of packing on a mean rank.
 
     Where it holds some experts, its busiest rank has `rank_imbalance` times as much of the mean as in a save of
     everything, its fullest node `node_imbalance` times.
@@ -334,19 +334,20 @@ def _replace_saves(less: _Reduced, save: _Save, *, num_deltas: float) -> Checkpo
     """The workload with such a save, and restores of a full save and so many deltas."""
     workload = less.workload
     weights = next((part.fraction for part in less.parts if part.name in ("weights", "master")), 1.0)
+    stored_bytes = round(save.stored_bytes)
     return replace(
         workload,
         write=replace(
             workload.write,
-            total_bytes=round(save.stored_bytes),
-            copied_over_written=workload.write.copied_over_written * save.state_bytes / save.stored_bytes,
-            compression_seconds=save.packing_seconds,
+            total_bytes=stored_bytes,
+            copied_over_written=workload.write.copied_over_written * save.state_bytes / stored_bytes,
+            mean_compression_seconds=save.packing_seconds,
             largest_over_mean=workload.write.largest_over_mean * save.rank_imbalance,
             fullest_node_over_mean=workload.write.fullest_node_over_mean * save.node_imbalance,
         ),
         restores={name: _reduce_plan(less, plan, num_deltas) for name, plan in workload.restores.items()},
         own_restore=_reduce_plan(less, workload.own_restore, num_deltas),
-        written_bytes=round(save.stored_bytes),
+        written_bytes=stored_bytes,
         weights_bytes=round(workload.weights_bytes * weights),
     )
 
@@ -396,7 +397,7 @@ def _reduce_step(
         step,
         total_bytes=sum(read[name].read_bytes for name in names),
         num_files=round(float(step.num_files) * (1 + num_deltas)),
-        compression_seconds=seconds,
+        mean_compression_seconds=seconds,
     )
 
 

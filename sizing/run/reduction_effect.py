@@ -17,6 +17,9 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
+_ROUNDING = 1e-9
+"""Relative difference of two times up to which they are the same: sums of floats are off by far less."""
+
 
 class ReductionEffect(Figures):
     """The `reduction` block of the report: saves with `checkpoint.reduction` beside saves of everything."""
@@ -39,8 +42,11 @@ class ReductionEffect(Figures):
         description="Seconds that a save takes with the reduction, as the mean over all saves. "
         "Null without a write rate."
     )
+    max_write_seconds: float | None = Field(
+        description="Seconds that the largest save takes with the reduction. Null without a write rate."
+    )
     packing_seconds: float = Field(
-        description="Seconds of write_seconds in which each rank compresses, or makes deltas."
+        description="Seconds of write_seconds in which the rank with most bytes compresses, or makes deltas."
     )
     whole_restore_seconds: float | None = Field(
         description="Seconds that a restore takes from a save of everything. Null without a read rate."
@@ -53,7 +59,7 @@ class ReductionEffect(Figures):
         description="Seconds that the longest restore takes, from the last delta of a chain. Null without a read rate."
     )
     unpacking_seconds: float = Field(
-        description="Seconds of restore_seconds in which each rank decompresses, or applies deltas."
+        description="Seconds of restore_seconds in which the rank that reads most decompresses, or applies deltas."
     )
     whole_goodput_fraction: float | None = Field(
         description="Fraction of the time that is useful work with saves of everything. "
@@ -164,6 +170,7 @@ def reduction_effect_of(
         mean_fraction=np.divide(workload.written_bytes, workload.whole.written_bytes),
         whole_write_seconds=whole.save.seconds if whole.save else None,
         write_seconds=less.save.seconds if less.save else None,
+        max_write_seconds=longest.save.seconds if longest.save else None,
         packing_seconds=workload.write.compression_seconds,
         whole_restore_seconds=whole.restore.seconds if whole.restore else None,
         restore_seconds=less.restore.seconds if less.restore else None,
@@ -245,19 +252,32 @@ def _change(
     if before is None or after is None:
         return None
     return TransferChange(
-        before.shared_seconds - after.shared_seconds,
-        after.serial_seconds - before.serial_seconds,
+        _difference(before.shared_seconds, after.shared_seconds),
+        _difference(after.serial_seconds, before.serial_seconds),
         np.divide(before.total_bytes, before.shared_seconds),
     )
+
+
+def _difference(minuend: Numbers, subtrahend: Numbers) -> Numbers:
+    """The difference of two times; 0 where only rounding tells them apart."""
+    return np.where(np.isclose(minuend, subtrahend, rtol=_ROUNDING, atol=0.0), 0.0, np.subtract(minuend, subtrahend))
 
 
 def _of_run(
     write: TransferChange | None, read: TransferChange | None, less: Timing, checkpoint: Checkpoint
 ) -> TransferChange | None:
-    """What a second of the run saves and adds, to first order: d/T + (R + D)/M, with a drain as recovery."""
+    """What a second of the run saves and adds, to first order: d/T + (R + D)/M, with a drain as recovery.
+
+    M is between the interruptions that are recovered from the main storage: others neither read from it nor wait for
+    its drains.
+    """
     if write is None:
         return None
-    per_failure = 0.0 if less.mtbf_seconds is None else np.divide(1.0, less.mtbf_seconds)
+    process = less.process
+    per_failure: Numbers = 0.0
+    if process is not None:
+        recovered = sum((process.levels[index].used_fraction for index in process.main_levels), start=0.0)
+        per_failure = np.divide(recovered, process.mtbf_seconds)
     per_save = np.divide(1.0, checkpoint.interval_seconds) if checkpoint.mode == "sync" else per_failure
     reading = (read.saved_seconds, read.added_seconds) if read else (0.0, 0.0)
     return TransferChange(

@@ -272,14 +272,19 @@ def _budgets(
     every = 1.0 if checkpoint.export is None else checkpoint.export.every
     exports: dict[WriteTarget, Numbers] = {"max_overhead_fraction": 1.0 / every, "max_stall_seconds": 1.0}
     limits = dict(stalls)
-    if workload.longest is not None and "max_stall_seconds" in limits:
-        limits["max_stall_seconds"], exports["max_stall_seconds"] = _limit_mean_save(
-            stalls["max_stall_seconds"], writing, workload
-        )
+    interval_seconds: Numbers = checkpoint.interval_seconds
+    exports_in_interval: Numbers = 1.0 / every
+    if workload.longest is not None:
+        if "max_stall_seconds" in limits:
+            limits["max_stall_seconds"], exports["max_stall_seconds"] = _limit_mean_save(
+                stalls["max_stall_seconds"], writing, workload
+            )
+        interval_seconds, ratio = _limit_mean_save(interval_seconds, writing, workload)
+        exports_in_interval = exports_in_interval * ratio
     if checkpoint.mode == "sync":
         return {target: _Budget(limit, export_weight=exports[target]) for target, limit in limits.items()}
     drained: dict[WriteTarget, _Budget] = {
-        "interval_seconds": _Budget(checkpoint.interval_seconds, export_weight=1.0 / every)
+        "interval_seconds": _Budget(interval_seconds, export_weight=exports_in_interval)
     }
     has_front, stages = bool(checkpoint.front_tiers), checkpoint.staging_bytes is not None
     if not stalling_writes(checkpoint.export, workload) and (has_front or not stages):

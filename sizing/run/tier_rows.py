@@ -172,12 +172,15 @@ def _row(
     restores_per_second, goes_back_per_second = (None, 0.0) if rates is None else rates
     tier, interval_seconds = level.tier, level.interval_seconds
     recovers = process is not None and level.kind != ARCHIVE
-    written = workload.written_bytes * level.tier.num_copies
+    num_saves = level.num_saves_of_copy
+    written_bytes = workload.copied_every(num_saves).written_bytes if level.kind == ARCHIVE else workload.written_bytes
+    written = written_bytes * level.tier.num_copies
     stored, node_bytes, on_device = main_stored_bytes, None, None
     if isinstance(tier, Tier):
         # In memory the state lies as it was copied from the GPUs, before the format compresses it.
         over_written = workload.write.copied_over_written if tier.kind in MEMORY_KINDS else 1.0
-        stored = workload.kept_bytes(tier.keep + 1) * tier.num_copies * over_written
+        kept = workload.kept_copies_bytes(tier.keep + 1, num_saves=num_saves)
+        stored = kept * tier.num_copies * over_written
         if tier.kind in NODE_KINDS:
             of_node = workload.max_node_bytes * over_written
             node_bytes, on_device = held_bytes(tier, of_node), device_bytes(tier, beside, node_bytes=of_node)
@@ -212,7 +215,7 @@ def _row(
         restores_per_day=None if restores_per_second is None else restores_per_second * SECONDS_PER_DAY,
         saves_per_day=saves_per_day,
         mean_bytes_per_second=written / interval_seconds,
-        written_bytes_per_day=workload.written_bytes * wearing,
+        written_bytes_per_day=written_bytes * wearing,
         drive_writes_per_day=drive_writes_per_day(workload.max_node_bytes * wearing, capacity_bytes=capacity)
         if level.kind == "local-nvme" and capacity is not None
         else None,

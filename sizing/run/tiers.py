@@ -46,6 +46,7 @@ class TierLevel(Level):
     drains or a tier in front hold them up. `read_seconds` are those of a restore, None where not known;
     `drained_seconds` those in which a slower save reads its copy. Of the stall `planning_seconds` are spent on plans,
     `staging_seconds` on waiting for room in host memory, and `export_seconds` on exports, as the mean over saves.
+    An object store takes a copy every `num_saves_of_copy`.
     """
 
     tier: Tier | MainStorage
@@ -56,6 +57,7 @@ class TierLevel(Level):
     planning_seconds: Numbers = 0.0
     staging_seconds: Numbers = 0.0
     export_seconds: Numbers = 0.0
+    num_saves_of_copy: Numbers = 1.0
 
     @property
     def kind(self) -> TierKind | Literal["storage"]:
@@ -81,7 +83,7 @@ class TierLevel(Level):
         """
         given = self.given_interval_seconds
         interval_seconds = effective_interval_seconds(
-            given, stall_seconds=self.stall_seconds, drain_seconds=self.drain_seconds
+            given, stall_seconds=self.stall_seconds, drain_seconds=self.max_drain_seconds
         )
         if before is not None:
             step = before.interval_seconds
@@ -91,10 +93,15 @@ class TierLevel(Level):
             interval_seconds = np.where(
                 np.greater_equal(given, before.given_interval_seconds), interval_seconds, np.nan
             )
-        drain_seconds = self.drain_seconds
+        drain_seconds, longest = self.drain_seconds, self.max_drain_seconds
         if before is not None and self.mode == "async" and self.kind != ARCHIVE:
-            drain_seconds = before.whole_seconds + np.maximum(drain_seconds, before.drained_seconds)
-        return replace(self, interval_seconds=interval_seconds, drain_seconds=drain_seconds)
+            drain_seconds, longest = (
+                before.whole_seconds + np.maximum(seconds, before.drained_seconds)
+                for seconds in (drain_seconds, longest)
+            )
+        return replace(
+            self, interval_seconds=interval_seconds, drain_seconds=drain_seconds, longest_drain_seconds=longest
+        )
 
     @property
     def drained_from_front(self) -> Self:
@@ -103,6 +110,7 @@ class TierLevel(Level):
             self,
             stall_seconds=self.planning_seconds + self.export_seconds,
             drain_seconds=self.drain_seconds + self.staging_seconds,
+            longest_drain_seconds=self.longest_drain_seconds + self.staging_seconds,
         )
 
 
@@ -118,21 +126,42 @@ def levels_of_tiers(
         if isinstance(tier, MainStorage):
             level = main if main.mode == "sync" or not levels else main.drained_from_front
         else:
-            level = level_of_tier(
-                tier,
-                checkpoint,
-                profile,
-                workload=workload if tier.kind == ARCHIVE else workload.unreduced,
-                is_first=not levels,
-            )
+            is_behind = tier.kind == ARCHIVE
+            num_saves = num_saves_of_copy(tier.interval_seconds, levels) if is_behind else 1.0
+            saved = workload.copied_every(num_saves) if is_behind else workload.unreduced
+            level = level_of_tier(tier, checkpoint, profile, workload=saved, is_first=not levels)
+            level = replace(level, num_saves_of_copy=num_saves)
         levels.append(level.behind(levels[-1] if levels else None))
     return levels
 
 
+def num_saves_of_copy(interval_seconds: Numbers, levels: Sequence[TierLevel]) -> Numbers:
+    """Saves to the main storage, one of the levels, in an interval of an object store behind it, 1 at least.
+
+    Source: definition; a ratio of intervals that is whole but for rounding is whole.
+
+    >>> main = dict(tier=MainStorage(), mode="sync", stall_seconds=0, drain_seconds=0, read_seconds=None)
+    >>> float(num_saves_of_copy(0.3, [TierLevel(given_interval_seconds=0.1, interval_seconds=0.1, **main)]))
+    3.0
+    """
+    of_main = next(level.interval_seconds for level in levels if level.is_main)
+    ratio = np.divide(interval_seconds, of_main)
+    whole = np.round(ratio)
+    return np.maximum(1.0, np.where(np.isclose(ratio, whole, rtol=ROUNDING, atol=0.0), whole, ratio))
+
+
 def level_of_main_storage(
-    save: SaveTimes, restore: RestoreTimes | None, checkpoint: Checkpoint, *, export_seconds: Numbers = 0.0
+    save: SaveTimes,
+    restore: RestoreTimes | None,
+    checkpoint: Checkpoint,
+    *,
+    export_seconds: Numbers = 0.0,
+    longest: SaveTimes | None = None,
 ) -> TierLevel:
-    """The main storage alone, exports included; `TierLevel.behind` puts it among the tiers."""
+    """The main storage alone, exports included; `TierLevel.behind` puts it among the tiers.
+
+    `longest` times the largest save where saves differ.
+    """
     return TierLevel(
         tier=MainStorage(),
         mode=checkpoint.mode,
@@ -140,6 +169,7 @@ def level_of_main_storage(
         interval_seconds=checkpoint.interval_seconds,
         stall_seconds=save.stall_seconds + export_seconds,
         drain_seconds=save.drain_seconds,
+        longest_drain_seconds=(longest or save).seconds - save.stall_seconds if checkpoint.mode == "async" else 0.0,
         read_seconds=restore.seconds if restore else None,
         planning_seconds=save.planning_seconds,
         staging_seconds=save.staging_seconds,
@@ -204,6 +234,7 @@ def _save_transfer(tier: Tier, mode: Mode, profile: StorageProfile, workload: Ch
         workload.write,
         total_bytes=workload.written_bytes * num_sent,
         planning_seconds_per_rank=0.0,
+        mean_compression_seconds=0.0,
         process_bytes_per_second=None,
     )
     moved = transfer(profile, [demand], direction="write")

@@ -122,7 +122,12 @@ def timing_of(
     tiers: Sequence[TierLevel] = ()
     if save is not None:
         stall = mean_stall_seconds(checkpoint.export, exports)
-        main = level_of_main_storage(save, restore, checkpoint, export_seconds=0.0 if stall is None else stall)
+        longest = None
+        if workload.longest is not None:
+            longest = time_save(profile, workload=workload.longest, checkpoint=checkpoint)
+        main = level_of_main_storage(
+            save, restore, checkpoint, export_seconds=0.0 if stall is None else stall, longest=longest
+        )
         tiers = levels_of_tiers(checkpoint, profile, workload=workload, main=main)
         tiers = with_recoveries(tiers, reliability, checkpoint=checkpoint, workload=workload)
     size = {"num_nodes": workload.num_nodes, "num_gpus": workload.num_gpus}

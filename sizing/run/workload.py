@@ -135,6 +135,21 @@ class CheckpointWorkload:
         """Max bytes of the newest saves, with those that they need."""
         return num_newest * self.written_bytes if self.chain is None else self.chain.kept_bytes(num_newest)
 
+    def kept_copies_bytes(self, num_newest: Numbers, *, num_saves: Numbers) -> Numbers:
+        """Max bytes of the newest copies, one every so many saves, with what they need."""
+        if self.chain is None:
+            return num_newest * self.written_bytes
+        return self.chain.kept_copies_bytes(num_newest, num_saves=num_saves)
+
+    def copied_every(self, num_saves: Numbers) -> CheckpointWorkload:
+        """The workload of a copy to an object store that takes one every so many saves, with all that it needs."""
+        if self.chain is None:
+            return self
+        num_bytes: Any = self.chain.copied_bytes(num_saves)
+        num_copied = np.where(self.chain.is_of_full_saves(num_saves), 1.0, num_saves)
+        write = replace(self.write, total_bytes=num_bytes, num_files=self.write.num_files * num_copied)
+        return replace(self, write=write, written_bytes=num_bytes)
+
     @property
     def unreduced(self) -> CheckpointWorkload:
         """Workload of a save of everything."""
@@ -375,6 +390,39 @@ class Chain:
         num_small = np.minimum(self.full_every - 1, np.floor(rest / self.small_bytes))
         return num_cycles * self.full_every + np.where(np.greater_equal(rest, 0), 1 + num_small, 0 * rest)
 
+    def is_of_full_saves(self, num_saves: Numbers) -> Numbers:
+        """Whether a store that takes a copy every n saves has a full one for each, so that it takes no others.
+
+        Source: definition: of k saves one is full.
+
+        >>> [bool(Chain(100, 10, full_every=4, num_needed=3).is_of_full_saves(n)) for n in (1, 3, 4)]
+        [False, False, True]
+        """
+        return np.greater_equal(num_saves, self.full_every or np.inf)
+
+    def copied_bytes(self, num_saves: Numbers) -> Numbers:
+        """Mean bytes of a copy every n saves: F of a full one alone, else those of all n, as a delta needs its base.
+
+        Source: counting, `first_bytes` of k saves over k.
+
+        >>> [float(Chain(100, 10, full_every=4, num_needed=3).copied_bytes(n)) for n in (1, 2, 8)]
+        [32.5, 65.0, 100.0]
+        """
+        every = self.full_every or 1
+        mean = self.first_bytes(every) / every
+        return np.where(self.is_of_full_saves(num_saves), self.full_bytes, np.multiply(num_saves, mean))
+
+    def kept_copies_bytes(self, num_copies: Numbers, *, num_saves: Numbers) -> Numbers:
+        """Max bytes of the newest copies, one every n saves, with all that these need.
+
+        Source: `kept_bytes` of all saves that copies bring, or of full saves alone.
+
+        >>> [float(Chain(100, 10, full_every=4, num_needed=3).kept_copies_bytes(2, num_saves=n)) for n in (1, 2, 8)]
+        [230.0, 250.0, 200.0]
+        """
+        all_saves = self.kept_bytes(_ceil(np.multiply(num_copies, num_saves)))
+        return np.where(self.is_of_full_saves(num_saves), np.multiply(num_copies, self.full_bytes), all_saves)
+
     def kept_bytes(self, num_newest: Numbers, *, num_saves: Numbers | None = None) -> Numbers:
         """The max bytes of the newest saves together with those that the oldest of them needs.
 
@@ -483,6 +531,9 @@ def stack_workloads(rows: Sequence[tuple[CheckpointWorkload, RestoreStrategy]]) 
         universal=universal,
         publications=publications,
         whole=stack_workloads([(row.unreduced, strategy) for row, strategy in rows]) if is_reduced else None,
+        longest=stack_workloads([(row.longest or replace(row, whole=None), strategy) for row, strategy in rows])
+        if any(row.longest for row in layouts)
+        else None,
         gpu_link_bytes_per_second=_array(
             _fill_unknown([row.gpu_link_bytes_per_second for row in layouts], unknown=np.nan)
         ),

@@ -62,7 +62,7 @@ class Demand:
     which `stalling_planning_fraction` stops the training in asynchronous saves; `metadata_bytes` go through one stream
     after. Where the adapters of a node are known to carry `node_network_bytes_per_second` at most, that limits whatever
     the storage does. Before it is written, `copied_over_written` times as much is copied from the GPUs, and packing or
-    unpacking it takes `compression_seconds`.
+    unpacking it takes a mean stream `mean_compression_seconds`.
 
     All wait for the last stream, on the last node. The largest stream moves `largest_over_mean` times the mean, the
     fullest node `fullest_node_over_mean` times total / `num_nodes`: less than 1 where the node with the max of streams
@@ -85,7 +85,7 @@ class Demand:
     stalling_planning_fraction: Numbers = 1.0
     node_network_bytes_per_second: Numbers | None = None
     copied_over_written: Numbers = 1.0
-    compression_seconds: Numbers = 0.0
+    mean_compression_seconds: Numbers = 0.0
     largest_over_mean: Numbers = 1.0
     fullest_node_over_mean: Numbers = 1.0
     linked_over_copied: Numbers = 1.0
@@ -103,6 +103,11 @@ class Demand:
             fullest_node_over_mean=1.0,
             largest_linked_over_copied=self.linked_over_copied,
         )
+
+    @property
+    def compression_seconds(self) -> Numbers:
+        """Time of packing or unpacking on the stream with most bytes, for which all wait."""
+        return self.mean_compression_seconds * self.largest_over_mean
 
     @property
     def copied_bytes(self) -> Numbers:

@@ -28,7 +28,6 @@ from sizing.questions.cluster.load import (
     JobLoad,
     compute_job_loads,
     resolve_shared_storage,
-    saved_bytes,
     with_any_read_rate,
 )
 from sizing.questions.cluster.report import (
@@ -386,7 +385,7 @@ def _warn_of_formulas(job: JobFigures, *, is_weighted: bool) -> Iterator[str]:
 def _warn_of_tiers(load: JobLoad) -> Iterator[str]:
     """Warn of what jobs share beside the shared storage, and of what copies behind it read."""
     name, rows = load.group.name, load.report.tiers
-    copied = sum(saved_bytes(load.report) / row.effective_interval_seconds for row in rows if row.kind == ARCHIVE)
+    copied = sum(row.mean_bytes_per_second / row.replicas for row in rows if row.kind == ARCHIVE)
     if copied:
         yield (
             f"{name}: copying to the {ARCHIVE} reads {rate_text(load.group.count * copied)} from the shared storage on "

@@ -8,12 +8,13 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.questions.registry import SWEEP
+from sizing.questions.require.answer import answer_requirements
 from sizing.report import SizingReport, answer
 from sizing.run.reduction import Compression, fraction_of
 from sizing.run.reduction_effect import ReductionEffect, mean_age_of_experts
 from sizing.run.retention import Retention, capacity_over_time, full_after_seconds
 from sizing.run.workload import Chain
-from sizing.scenario import REFERENCE_SCENARIO
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.state import StatePart
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, LLAMA_8B, NVME, document, report, tiered, write_of
 
@@ -55,13 +56,27 @@ def savings(found: SizingReport) -> ReductionEffect:
 def test_compression_as_measured_shrinks_each_part_and_takes_its_time() -> None:
     found = reduced({"compression": MEASURED})
     assert savings(found).mean_bytes == pytest.approx(KEPT * WHOLE, rel=1e-6)
-    packing = WHOLE / NUM_WRITERS / 2e9
+    packing = found.layout.max_rank_bytes / 2e9
     assert found.write is not None
     assert found.write.seconds == pytest.approx(KEPT * WHOLE / WRITE + packing, rel=1e-6)
     assert {limit.resource for limit in found.write.limits} == {"file-system", "compression"}
-    unpacking = NUM_REPLICAS * WHOLE / NUM_GPUS / 4e9
+    unpacking = report().restore.max_rank_read_bytes / 4e9
     assert found.restore.seconds == pytest.approx(NUM_REPLICAS * KEPT * WHOLE / READ + unpacking, rel=1e-6)
     assert found.capacity.checkpoints_bytes == pytest.approx(2 * KEPT * WHOLE, rel=1e-6)
+
+
+def test_the_rank_with_most_bytes_decides_how_long_packing_takes() -> None:
+    """With DeepSpeed's ZeRO 1 rank 0 of 32 writes all weights of 2 bytes, and a 32nd of the rest, 12 bytes."""
+    uneven = {
+        "model": {"preset": "llama-2-7b"},
+        "training": {"framework": "deepspeed"},
+        "parallelism": {"data": 32, "zero_stage": 1},
+        "cluster": {"node": "dgx-h100"},
+        "storage": {"profile": {"write_bytes_per_second": "200 GB/s"}},
+    }
+    found = reduced({"compression": MEASURED}, uneven)
+    assert savings(found).packing_seconds == pytest.approx(6_738_415_616 * (2 + 12 / 32) / 2e9, rel=1e-4)
+    assert write_of(found).even_seconds < write_of(found).seconds - 0.8 * savings(found).packing_seconds
 
 
 def test_what_was_not_measured_is_assumed_with_its_range_and_its_swing_is_shown() -> None:
@@ -102,6 +117,34 @@ def test_below_its_break_even_rate_the_run_loses_less_with_compression(factor: f
     assert any("loses more time than it saves" in warning for warning in there.warnings) is not pays
 
 
+@pytest.mark.parametrize(("factor", "pays"), [(0.95, True), (1.05, False)])
+def test_the_edge_of_a_run_counts_the_failures_alone_that_read_from_the_main_storage(
+    factor: float, *, pays: bool
+) -> None:
+    """Drives in the nodes recover nine of ten failures, without a read from the storage whose rate is in question."""
+    deltas = {"delta": {"full_every": 8, "fraction": 0.1, "bytes_per_second": "20 GB/s"}}
+    run = tiered(NVME, mode="sync") | {"reliability": {"mtbf_seconds": 300_000}}
+    edge = savings(reduced(deltas, run)).break_even_run_write_bytes_per_second
+    assert edge is not None
+    reads_over_writes = 400 / 100  # of the scenario
+    profile = {"write_bytes_per_second": factor * edge, "read_bytes_per_second": factor * edge * reads_over_writes}
+    profile = run["storage"]["profile"] | profile
+    assert savings(reduced(deltas, run, storage={"profile": profile})).pays is pays
+
+
+@pytest.mark.parametrize("full_every", [3, 5, 12])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("fraction", [0.3, 1e-5])
+def test_deltas_that_take_no_time_to_make_have_no_edge(full_every: int, mode: str, fraction: float) -> None:
+    """They shorten saves at every rate, and lengthen restores at every rate; rounding is no rate."""
+    found = reduced({"delta": {"full_every": full_every, "fraction": fraction}}, ASYNC, checkpoint={"mode": mode})
+    block = savings(found)
+    assert block.is_save_shorter
+    assert block.break_even_write_bytes_per_second is None
+    assert block.break_even_read_bytes_per_second is None
+    assert block.break_even_run_write_bytes_per_second is None
+
+
 def test_a_chain_of_deltas_restores_the_full_save_and_every_delta() -> None:
     found = reduced({"delta": {"full_every": 5, "fraction": 0.3}})
     block = savings(found)
@@ -132,9 +175,10 @@ def test_deltas_against_the_full_save_restore_one_of_them() -> None:
 
 
 def test_making_and_applying_deltas_takes_its_time() -> None:
+    whole = report()
     block = savings(reduced({"delta": {"full_every": 2, "fraction": 0.3, "bytes_per_second": "5 GB/s"}}))
-    assert block.packing_seconds == pytest.approx(0.5 * WHOLE / NUM_WRITERS / 5e9)
-    assert block.unpacking_seconds == pytest.approx(0.5 * NUM_REPLICAS * WHOLE / NUM_GPUS / 5e9)
+    assert block.packing_seconds == pytest.approx(0.5 * whole.layout.max_rank_bytes / 5e9)
+    assert block.unpacking_seconds == pytest.approx(0.5 * whole.restore.max_rank_read_bytes / 5e9)
 
 
 def test_deltas_need_the_state_before_in_host_memory() -> None:
@@ -183,6 +227,39 @@ def test_the_required_rate_meets_its_target_and_hardly_more(targets: dict[str, f
         assert all(check.met for check in checks) is met
 
 
+@pytest.mark.parametrize("against", ["previous", "full"])
+def test_the_required_rate_drains_a_full_save_before_the_next_save(against: str) -> None:
+    """112.4 GB, less what is copied to the host meanwhile, within a minute; the mean save has 23.9 GB."""
+    deltas = {"delta": {"full_every": 8, "fraction": 0.1, "against": against}}
+    checkpoint = {"mode": "async", "interval_seconds": 60}
+    rate = reduced(deltas, LLAMA_8B, checkpoint=checkpoint).required.write_bytes_per_second
+    assert rate is not None
+    assert 112.42e9 / 60 < rate < 1.02 * 112.42e9 / 60
+    for factor, is_kept in ((1.0001, True), (0.9999, False)):
+        storage = {"profile": {"write_bytes_per_second": factor * rate}}
+        found = reduced(deltas, LLAMA_8B, checkpoint=checkpoint, storage=storage)
+        assert (found.interval.effective_interval_seconds == 60) is is_kept
+        assert any("The largest save drains for" in each for each in found.warnings) is not is_kept
+
+
+def test_the_free_interval_of_deltas_drains_a_full_save_and_reaches_its_goodput() -> None:
+    """A full save of 112 GB takes 236 s at the rate that is needed, and saves are best made every 142 s."""
+    deltas = {"reduction": {"delta": {"full_every": 8, "fraction": 0.1}}}
+    checkpoint = {"mode": "async", "interval_seconds": 60} | deltas
+    run = document(LLAMA_8B, checkpoint=checkpoint, reliability=FAILING, targets={"min_goodput_fraction": 0.93})
+    free = answer_requirements(scenario_from(run)).at_free_interval
+    assert free is not None
+    needed = {"write_bytes_per_second": free.write_bytes_per_second, "read_bytes_per_second": "5 GB/s"}
+    there = report(
+        run,
+        checkpoint={"interval_seconds": free.interval_seconds},
+        storage={"profile": needed},
+    )
+    assert there.interval.effective_interval_seconds == free.interval_seconds
+    assert (there.interval.goodput_at_interval_fraction or 0.0) >= 0.93
+    assert free.interval_seconds >= (savings(there).max_write_seconds or 0.0) > 150
+
+
 def test_an_asynchronous_save_still_copies_the_whole_state() -> None:
     plain, less = report(ASYNC), reduced({"compression": MEASURED}, ASYNC)
     assert plain.write is not None
@@ -209,6 +286,31 @@ def test_an_object_store_behind_the_main_storage_keeps_what_its_saves_need() -> 
     assert behind.stored_bytes == main.stored_bytes == pytest.approx((2 + 7 * 0.1) * 112.42e9, rel=1e-3)
     assert behind.fits is False
     assert behind.cost == pytest.approx(behind.stored_bytes / 1e12 * 20)
+
+
+@pytest.mark.parametrize(
+    ("interval", "num_full", "num_deltas", "kept_full", "kept_deltas"),
+    [("30min", 1 / 8, 7 / 8, 2, 7), ("1h", 2 / 8, 14 / 8, 2, 9), ("4h", 1, 0, 2, 0), ("1d", 1, 0, 2, 0)],
+)
+def test_a_copy_to_an_object_store_has_the_full_save_that_its_deltas_need(
+    interval: str, num_full: float, num_deltas: float, kept_full: int, kept_deltas: int
+) -> None:
+    """Saves every half hour, one of eight full: of a copy an hour all saves go there, of one in four hours full ones.
+
+    One copy is kept, and the next one in flight.
+    """
+    store = ARCHIVE | {"interval_seconds": interval, "keep": 1}
+    behind = reduced(EIGHT_DELTAS, LLAMA_8B, checkpoint={"mode": "async", "tiers": [store]}).tiers[1]
+    copied = behind.mean_bytes_per_second * behind.effective_interval_seconds
+    assert copied == pytest.approx((num_full + 0.1 * num_deltas) * 112.42e9, rel=1e-3)
+    assert behind.drain_seconds == pytest.approx(copied / 10e9)
+    assert behind.stored_bytes == pytest.approx((kept_full + 0.1 * kept_deltas) * 112.42e9, rel=1e-3)
+
+
+def test_a_copy_to_an_object_store_is_compressed_already() -> None:
+    checkpoint = {"mode": "async", "tiers": [ARCHIVE]}
+    behind = reduced({"compression": MEASURED}, LLAMA_8B, checkpoint=checkpoint).tiers[1]
+    assert behind.drain_seconds == pytest.approx(KEPT * 112.42e9 / 10e9, rel=1e-3)
 
 
 def test_some_experts_in_turn_shrink_what_is_routed_alone() -> None:
