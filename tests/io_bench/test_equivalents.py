@@ -65,7 +65,7 @@ def test_the_fio_line_of_many_files_makes_each_durable_before_the_next(tmp_path:
     directory = tmp_path / "place"
     directory.mkdir()
     counts = {"bytes_per_rank": 40_000, "files_per_rank": 5, "requests_per_rank": 10, "threads_per_rank": 1}
-    line = command("write", directory, is_direct=False, **counts)
+    line = command("write", directory, is_direct=False, tool="fio", **counts)
     subprocess.run([*tracing(tmp_path / "log"), *line], capture_output=True, check=True)
     assert sorted(file.stat().st_size for file in directory.iterdir()) == [8_000] * 10
     calls = calls_on_files(tmp_path / "log", directory)
