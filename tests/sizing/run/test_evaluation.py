@@ -50,6 +50,7 @@ ONLY_OF_ONE_ANSWER = {
     "parts",
     "strategies",
     "remedy",
+    "write_obstacle",
     "found_interval",
     "met_at_range_ends",
     "missed_with",
