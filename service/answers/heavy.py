@@ -24,7 +24,6 @@ from sizing.present.document import Document, as_file
 from sizing.present.inspections import infer_fields, inspection_document, inspection_summary
 from sizing.present.sliders import list_sliders
 from sizing.questions.chunks import Computer, compute_here
-from sizing.questions.decide import offers
 from sizing.questions.question import Answer
 from sizing.questions.registry import ANSWER, QUESTIONS, QuestionEntry
 from sizing.report import SizingReport
@@ -134,7 +133,7 @@ def import_in(_: ReportForm, request: ImportRequest) -> bytes:
 
 def offer_table_in(_: ReportForm, request: OfferTableRequest) -> bytes:
     """Read or write a table of offers, and return the OfferTable in its one form, JSON."""
-    return answer_offer_table(request, model=offers.Offer).model_dump_json().encode()
+    return answer_offer_table(request).model_dump_json().encode()
 
 
 _OTHER_KINDS = {
