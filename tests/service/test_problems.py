@@ -71,7 +71,8 @@ def test_the_sentences_are_those_of_the_command_line(
     assert sentence in document["detail"]
     path = tmp_path / "scenario.json"
     path.write_text(json.dumps(body))
-    typed = flag_words(path, {})(document["detail"])
+    detail = document["detail"].replace("GET /v1/models lists", "`ckpt-size models` lists")
+    typed = flag_words(path, {})(detail)
     assert ckpt_size(str(path)).stderr == "".join(f"error: {line}\n" for line in typed.splitlines())
 
 
