@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from sizing.field_paths import whole_number_at, with_fields
+from sizing.field_paths import value_at, whole_number_at, with_fields
 from sizing.frameworks.ddp import ACCELERATE, DDP, LIGHTNING, TRANSFORMERS
 from sizing.frameworks.deepspeed import DEEPSPEED
 from sizing.frameworks.framework import Deletion, Framework, KernelsName, ShardingRule, ShippedDefault
@@ -60,6 +60,9 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     >>> on_trl = {"framework": "transformers", "trainer": "trl"}
     >>> defaults_of_framework({"training": on_trl | {"adapters": {"rank": 16, "base_dtype": "4bit"}}})
     {'training.precision': 'bf16', 'training.optimizer': 'adamw'}
+    >>> on_verl = {"framework": "fsdp2", "trainer": "verl"}
+    >>> defaults_of_framework({"training": on_verl | {"adapters": {"rank": 16}}})
+    {'training.adapters.save_base': True}
     """
     degrees, training = document.get("parallelism"), document.get("training")
     adapters = _field(training, "adapters")
@@ -70,10 +73,11 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         each.field: each.value
         for each in shipped_defaults(_field(training, "framework"), trainer=_field(training, "trainer"))
-        for block, name in [each.field.split(".")]
-        if _field(document.get(block), name) is None
+        for path, _, name in [each.field.rpartition(".")]
+        for block in [value_at(document, path)]
+        if _field(block, name) is None
         and (spreads_layers or not each.with_stages)
-        and (not each.in_given_block or isinstance(document.get(block), Mapping))
+        and (not each.in_given_block or isinstance(block, Mapping | BaseModel))
         and each.beside in holds
     }
 

@@ -42,7 +42,16 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "verl",
         "fsdp2",
         f"with model_dtype bfloat16 give {_BF16}, with its Megatron workers training.framework megatron",
-        "verl, trainer/config/ppo_trainer.yaml: strategy fsdp, fsdp_config.model_dtype fp32",
+        "verl, trainer/config/ppo_trainer.yaml: strategy fsdp, fsdp_config.model_dtype fp32; "
+        "utils/checkpoint/fsdp_checkpoint_manager.py, save_checkpoint",
+        (
+            ShippedDefault(
+                "training.adapters.save_base",
+                True,
+                "FSDPCheckpointManager, which saves the whole wrapped model",
+                in_given_block=True,
+            ),
+        ),
         keeps_base_as_trained=True,  # model_dtype is that of all weights, with lora_rank too
     ),
     "axolotl": Trainer(

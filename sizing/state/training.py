@@ -219,7 +219,7 @@ class Adapters(InputModel):
     save_base: bool = Field(
         False,
         description="Whether the frozen weights are saved too. A model into which adapters are merged at each save is "
-        "an export (checkpoint.export). Default: no, a LoRA checkpoint holds the adapters alone.",
+        "an export (checkpoint.export). Default: no, a LoRA checkpoint holds the adapters alone; yes in verl.",
     )
 
     @model_validator(mode="after")

@@ -94,6 +94,26 @@ def test_trainers_whose_weights_are_all_of_one_dtype_keep_the_base_in_it(name: s
     assert checkpoint.parts["weights"].logical_bytes == 4 * ADAPTERS + num_bytes * 72_706_203_648
 
 
+@pytest.mark.parametrize(
+    ("training", "base_bytes"),
+    [
+        ({}, 4),
+        ({"precision": "bf16"}, 2),
+        ({"adapters": {"rank": 16, "tensors": "q_proj", "save_base": False}}, 0),
+        ({"framework": "fsdp2"}, 0),
+    ],
+)
+def test_verl_saves_the_frozen_weights_beside_adapters(training: dict[str, Any], base_bytes: int) -> None:
+    """FSDPCheckpointManager of verl saves the state dict of the whole wrapped model."""
+    of_verl = {"framework": "verl", "adapters": {"rank": 16, "tensors": "q_proj"}}
+    report = answer({"model": {"preset": "llama-3.1-8b"}, "training": of_verl | training})
+    adapters = 32 * 16 * (4096 + 4096)
+    assert report.checkpoint.logical_bytes == (base_bytes or 4) * 3 * adapters + base_bytes * 8_030_261_248
+    said = [each.reason for each in report.assumptions if each.field == "training.adapters.save_base"]
+    shipped = ["default of verl, FSDPCheckpointManager, which saves the whole wrapped model"]
+    assert said == (shipped if base_bytes else [] if "adapters" in training else ["default"])
+
+
 def test_a_gpu_has_its_share_of_the_values_and_all_scales_of_a_base_in_4_bits() -> None:
     report = report_of({"base_dtype": "nf4", "save_base": False})
     shared = MATRICES / 2 + 2 * (VOCABULARY + OTHERS) + ADAPTERS * (4 + 4 + 8)
