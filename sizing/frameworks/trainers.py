@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sizing.checkpoint_files.peft_modules import ALL_LINEAR
 from sizing.frameworks.framework import ShippedDefault
 from sizing.spelling import known_spelling
 from sizing.state.training import FrameworkName, TrainerName
@@ -53,6 +54,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
             ),
         ),
         keeps_base_as_trained=True,  # model_dtype is that of all weights, with lora_rank too
+        adapter_targets=ALL_LINEAR,
+        adapter_source="verl, trainer/config/model/hf_model.yaml, target_modules all-linear",
     ),
     "axolotl": Trainer(
         "axolotl",
@@ -72,6 +75,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "give parallelism.zero_stage, and the critic by training.reinforcement",
         "OpenRLHF, cli/train_ppo_ray.py: --zero_stage 2",
         (ShippedDefault("parallelism.zero_stage", 2, "--zero_stage 2"),),
+        adapter_targets=ALL_LINEAR,
+        adapter_source="OpenRLHF, cli/train_ppo_ray.py, --target_modules all-linear",
     ),
     "trl": Trainer(
         "TRL",
@@ -92,6 +97,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer; model/adapter.py, "
         "cast_trainable_params_to_fp32",
         raises_trained=True,
+        adapter_targets=ALL_LINEAR,
+        adapter_source="LLaMA-Factory, hparams/finetuning_args.py, lora_target all",
     ),
     "nemo": Trainer(
         "NeMo",
@@ -117,6 +124,8 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "transformers",
         f"of a model trained whole in bfloat16 give {_BF16}, with Megatron-SWIFT training.framework megatron",
         "ms-swift, trainers on transformers' Trainer",
+        adapter_targets=ALL_LINEAR,
+        adapter_source="ms-swift, target_modules all-linear",
     ),
     "olmo-core": Trainer(
         "OLMo-core",
@@ -159,18 +168,24 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "fsdp2",
         "with trainer.strategy megatron give training.framework megatron, with deepspeed training.framework deepspeed",
         "SkyRL, skyrl_train/config/ppo_base_config.yaml: trainer.strategy fsdp2, bf16 true",
+        adapter_targets=ALL_LINEAR,
+        adapter_source="SkyRL, skyrl_train/config/ppo_base_config.yaml, target_modules all-linear",
     ),
     "nemo-rl": Trainer(
         "NeMo RL",
         "fsdp2",
         "with policy.megatron_cfg.enabled give training.framework megatron",
         "docs.nvidia.com/nemo/rl, design-docs/training-backends: DTensor, which is FSDP2, and Megatron",
+        adapter_targets=ALL_LINEAR,
+        adapter_source="NeMo RL, examples/configs/sft.yaml, match_all_linear; the adapter of the head is not counted",
     ),
     "nemo-automodel": Trainer(
         "NeMo AutoModel",
         "fsdp2",
         f"of weights in bfloat16 give {_BF16}, with distributed.strategy ddp training.framework ddp",
         "NeMo AutoModel, components/distributed/config.py: FSDP2Config, MegatronFSDPConfig, DDPConfig",
+        adapter_targets=ALL_LINEAR,
+        adapter_source="NeMo AutoModel, components/_peft/module_matcher.py, *_proj",
     ),
     "areal": Trainer(
         "AReaL",

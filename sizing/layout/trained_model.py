@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sizing.checkpoint_files.peft_modules import (
+    ALL_LINEAR,
     EXPERTS_OF_MODULES,
+    is_all_dense,
     is_bare_parameter,
     means_all_linear,
     module_of,
@@ -121,21 +123,44 @@ def with_bare_parameters(inventory: Inventory, training: Training) -> Inventory:
 def adapter_targets(adapters: Adapters, trainer: TrainerName | None, inventory: Inventory) -> tuple[str, ...]:
     """Name what gets adapters: what is given, else the modules of a trainer with defaults of its own, else PEFT's.
 
-    The word for all linear modules means those of such a trainer too.
+    The word for all linear modules means those of such a trainer too, unless these are all that the word means.
 
     >>> from sizing.model import catalog
     >>> adapter_targets(Adapters(rank=8), "megatron-bridge", catalog()["qwen3-30b-a3b"].inventory)
     ('linear_qkv', 'linear_proj', 'expert.up', 'expert.down')
+    >>> adapter_targets(Adapters(rank=8), "llamafactory", catalog()["llama-3.1-8b"].inventory)
+    ('attention', 'ffn')
     """
     facts = TRAINERS[trainer] if trainer else None
     own = facts.adapter_targets if facts else ()
-    is_default = adapters.tensors is None or bool(own and means_all_linear(adapters.tensors))
+    is_default = adapters.tensors is None or (own not in ((), ALL_LINEAR) and means_all_linear(adapters.tensors))
     names = own if is_default or adapters.tensors is None else adapters.tensors
     if facts and facts.shares_expert_adapters:
         of_experts = [each for name in names for each in EXPERTS_OF_MODULES.get(module_of(name), ())]
         are_there = (module_of(name) not in EXPERTS_OF_MODULES or targets_in(inventory, [name]) for name in names)
         names = (*itertools.compress(names, are_there), *targets_in(inventory, of_experts))
     return targets_in(inventory, names) or default_targets(inventory) if is_default else names
+
+
+def default_targets_source(names: Sequence[str], trainer: TrainerName | None, inventory: Inventory) -> str:
+    """Say whose default it is that these matrices get adapters, and which others get some that are not counted.
+
+    >>> default_targets_source(["attention.query", "attention.value"], None, ())
+    "PEFT's, queries and values of most model types"
+    """
+    facts = TRAINERS[trainer] if trainer else None
+    if facts is None or not set(names) & set(facts.adapter_targets):
+        return "PEFT's, queries and values of most model types"
+    others = [group.name for group in inventory if group.is_hidden_matrix and not is_all_dense([group.name])]
+    of_others = ""
+    if others and facts.adapter_targets == ALL_LINEAR:
+        parts = ", ".join(dict.fromkeys(name.partition(".")[0] for name in others))
+        of_others = f"; adapters of {parts} are not counted, as what gets one differs by version in this model"
+    elif facts.shares_expert_adapters and any(group.experts for group in inventory):
+        of_others = "; all experts of a rank have one adapter, of which files have a copy for each expert"
+    elif any(group.experts for group in inventory):
+        of_others = "; adapters of experts are not counted"
+    return f"{facts.adapter_source}; these are {', '.join(tensors_named(names, ()))}{of_others}"
 
 
 def has_bare_counts(inventory: Inventory) -> bool:
@@ -150,15 +175,7 @@ def adapter_assumptions(training: Training, inventory: Inventory, *, is_sharded:
         return
     if adapters.tensors is None:
         names = adapter_targets(adapters, training.trainer, inventory)
-        reason = "default: PEFT's, queries and values of most model types"
-        facts = TRAINERS[training.trainer] if training.trainer else None
-        if facts and set(names) & set(facts.adapter_targets):
-            tensors, of_experts = ", ".join(tensors_named(names, ())), ""
-            if any(group.experts for group in inventory):
-                of_experts = "; adapters of experts are not counted"
-                if facts.shares_expert_adapters:
-                    of_experts = "; all experts of a rank have one adapter, of which files have a copy for each expert"
-            reason = f"default: {facts.adapter_source}; these are {tensors}{of_experts}"
+        reason = f"default: {default_targets_source(names, training.trainer, inventory)}"
         yield Assumption(field="training.adapters.tensors", value=", ".join(names), reason=reason)
     if adapters.base_dtype is None:
         dtype = base_dtype(training)

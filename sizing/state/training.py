@@ -175,7 +175,8 @@ class Adapters(InputModel):
         description="Matrices that get an adapter, by name, by the beginning of the name, or by PEFT's names of "
         "modules (q_proj, c_attn, all-linear); also as a text with commas. With all-linear the model must be dense. "
         "Default: queries and values, as PEFT's of most model types; all of attention with latents or beside layers of "
-        "a state space, whose input projection it is in a model without attention. NeMo and Megatron-Bridge take "
+        "a state space, whose input projection it is in a model without attention. LLaMA-Factory, ms-swift, verl, "
+        "OpenRLHF, SkyRL, NeMo RL and NeMo AutoModel take attention and ffn. NeMo and Megatron-Bridge take "
         "linear_qkv, linear_proj, linear_fc1, linear_fc2, which in Megatron-Bridge are those of experts too.",
     )
     base_dtype: Annotated[

@@ -188,6 +188,37 @@ def test_a_trainer_with_defaults_of_its_own_for_adapters_has_these(
 
 
 @pytest.mark.parametrize(
+    ("preset", "tensors", "trained", "not_counted"),
+    [
+        ("llama-3.1-8b", "attention, ffn", 41_943_040, ""),
+        ("qwen3-30b-a3b", "attention", 13_369_344, "adapters of router, expert are not counted"),
+    ],
+)
+@pytest.mark.parametrize(
+    "trainer", ["llamafactory", "ms-swift", "verl", "openrlhf", "skyrl", "nemo-rl", "nemo-automodel"]
+)
+def test_a_trainer_that_adapts_all_linear_modules_by_default_does_so(
+    trainer: str, preset: str, tensors: str, trained: int, not_counted: str
+) -> None:
+    """16 x (inputs + outputs) of each projection, of which Qwen3-30B-A3B has in attention alone.
+
+    Of Llama-3.1-8B's 32 layers: 8192, 5120, 5120 and 8192, and three times 18432. Of Qwen3-30B-A3B's 48: 6144, 2560,
+    2560 and 6144.
+    """
+    report = report_of({"framework": trainer, "adapters": {"rank": 16}}, model={"preset": preset})
+    assert report.model.num_trained_parameters == trained
+    (assumed,) = (each for each in report.assumptions if each.field == "training.adapters.tensors")
+    assert assumed.value == tensors
+    assert not_counted in assumed.reason
+
+
+def test_all_linear_modules_of_a_model_with_experts_are_refused_in_a_trainer_that_adapts_them_by_default() -> None:
+    adapters = {"rank": 16, "tensors": "all-linear"}
+    with pytest.raises(InvalidInput, match="PEFT's choice differs by version"):
+        report_of({"framework": "llamafactory", "adapters": adapters}, model={"preset": "qwen3-30b-a3b"})
+
+
+@pytest.mark.parametrize(
     ("checkpoint", "distributed", "copies_of_optimizer"),
     [
         ({}, False, 128),
