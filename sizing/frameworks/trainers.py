@@ -17,8 +17,9 @@ class Trainer:
     `keeps_base_as_trained` is as that of Framework. `raises_trained`: it casts all trained weights to fp32, those of
     modules that are trained whole beside adapters too. `adapter_targets`: modules that get adapters where none are
     named, if they are not PEFT's, read in `adapter_source`. `shares_expert_adapters`: modules of experts are adapted
-    too, with one adapter for all experts of a rank, which files have once for each. `quantizes_experts`: routed experts
-    of a base in 4 bits are in 4 bits too.
+    too, with one adapter for all experts of a rank, which files have once for each. `cuts_both_adapters`: tensor ranks
+    divide both matrices of an adapter, of which one is whole on every rank elsewhere. `quantizes_experts`: routed
+    experts of a base in 4 bits are in 4 bits too.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Trainer:
     adapter_targets: tuple[str, ...] = ()
     adapter_source: str = ""
     shares_expert_adapters: bool = False
+    cuts_both_adapters: bool = False
     quantizes_experts: bool = False
 
 
@@ -108,6 +110,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         _DISTRIBUTED,
         adapter_targets=_LINEAR_OF_MEGATRON,
         adapter_source="NeMo 2, collections/llm/peft/lora.py, target_modules; NeMo 1 takes attention_qkv",
+        cuts_both_adapters=True,  # NeMo 1, modules/common/megatron/adapters/parallel_adapters.py, ParallelLinearAdapter
     ),
     "megatron-bridge": Trainer(
         "Megatron-Bridge",
@@ -117,6 +120,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         _DISTRIBUTED,
         adapter_targets=_LINEAR_OF_MEGATRON,
         adapter_source="Megatron-Bridge 0.6, peft/lora.py, target_modules",
+        cuts_both_adapters=True,  # peft/utils.py, ParallelLinearAdapter
         shares_expert_adapters=True,  # share_expert_adapters; peft/utils.py, _apply_expert_axis_factory, since 0.5
     ),
     "ms-swift": Trainer(

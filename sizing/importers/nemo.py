@@ -203,6 +203,7 @@ def _read_adapters(reader: SettingReader) -> None:
     reader.ignore("peft.*")
     if str(value) in ("lora", "qlora"):
         rank = reader.first("peft.lora_tuning.adapter_dim", "peft.lora_tuning.dim")
+        reader.put("training.trainer", "nemo", scheme)
         reader.put("training.adapters.rank", reader.number(rank), rank, scheme)
         targets = reader.get("peft.lora_tuning.target_modules", default=["attention_qkv"])
         modules = (

@@ -65,7 +65,7 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
     if training.trained_parameters is not None:
         inventory = with_trained_count(inventory, training.trained_parameters, field="training.trained_parameters")
     if training.adapters is not None:
-        adapters = training.adapters
+        adapters, facts = training.adapters, TRAINERS[training.trainer] if training.trainer else None
         inventory = with_adapters(
             inventory,
             rank=adapters.rank,
@@ -73,7 +73,8 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             field="training.adapters.tensors",
             dora=adapters.dora,
             whole=trained_whole(inventory, adapters.modules_to_save or (), field="training.adapters.modules_to_save"),
-            shares_experts=training.trainer is not None and TRAINERS[training.trainer].shares_expert_adapters,
+            shares_experts=facts is not None and facts.shares_expert_adapters,
+            cuts_both=facts is not None and facts.cuts_both_adapters,
         )
         inventory = with_bare_parameters(inventory, training)
         if adapters.bias != "none":

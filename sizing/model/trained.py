@@ -116,23 +116,27 @@ def with_adapters(
     dora: bool = False,
     whole: Inventory = (),
     shares_experts: bool = False,
+    cuts_both: bool = False,
 ) -> Inventory:
     """Freeze all tensors, and add low-rank adapters beside the named matrices.
 
     A matrix of out x in gets rank x in and out x rank. If the ranks cut the matrix by its outputs, they cut the second
-    adapter along the same dimension; if by its inputs, the first. The other adapter is whole on every rank. Matrices
-    that transformers keeps as one (queries, keys and values of GPT-2) share the first adapter: PEFT puts one pair
-    beside each module (PEFT 0.21, tuners/lora/layer.py); one of gate_proj and up_proj is half of the matrices of
-    `ffn.up`. With `dora` each output has a magnitude, cut as the outputs are (Liu et al. 2024, arXiv 2402.09353,
-    equation 5; PEFT 0.21, tuners/lora/dora.py, get_weight_norm). Without names, `default_targets` get adapters.
-    Matrices that are trained `whole` (`trained_whole`) get none. With `shares_experts` all experts of a rank have one
-    adapter, beside gate and up-projection as one matrix. Source: Hu et al.
-    2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers has, without names
-    if there are no targets, and where all targets are trained whole.
+    adapter along the same dimension; if by its inputs, the first. The other adapter is whole on every rank, unless the
+    trainer `cuts_both`: then the rank is cut, or the outputs. Matrices that transformers keeps as one (queries, keys
+    and values of GPT-2) share the first adapter: PEFT puts one pair beside each module (PEFT 0.21,
+    tuners/lora/layer.py); one of gate_proj and up_proj is half of the matrices of `ffn.up`. With `dora` each output has
+    a magnitude, cut as the outputs are (Liu et al. 2024, arXiv 2402.09353, equation 5; PEFT 0.21, tuners/lora/dora.py,
+    get_weight_norm). Without names, `default_targets` get adapters. Matrices that are trained `whole` (`trained_whole`)
+    get none. With `shares_experts` all experts of a rank have one adapter, beside gate and up-projection as one matrix.
+    Source: Hu et al. 2021, arXiv 2106.09685, section 4.1. Raises InvalidInput for a name that no matrix of the layers
+    has, without names if there are no targets, and where all targets are trained whole.
 
     >>> matrix = TensorGroup("ffn.up", (8, 4), 8, layers=range(3))
     >>> [g.shape for g in with_adapters((matrix,), rank=2, names=["ffn"], field="f", dora=True)]
     [(8, 4), (2, 4), (8, 2), (8,)]
+    >>> adapters = with_adapters((matrix,), rank=2, names=["ffn"], field="f", cuts_both=True)[1:]
+    >>> [(g.shape, g.pieces) for g in adapters]
+    [((2, 4), 2), ((8, 2), 8)]
     """
     matrices = tuple(group for group in inventory if group.is_hidden_matrix)
     if names is None and not (names := default_targets(inventory)):
@@ -168,18 +172,18 @@ def with_adapters(
             continue
         outputs, inputs = group.shape
         adapter = replace(group, is_trained=True, is_shared=shares_experts and group.experts > 0)
-        first = replace(adapter, name=f"{group.name}.adapter_in", shape=(rank, inputs))
-        second = replace(adapter, name=f"{group.name}.adapter_out", shape=(outputs, rank))
-        if group.cut == 0:
-            first = replace(first, pieces=1)
-        else:
-            second = replace(second, pieces=1)
+        of_inputs, of_outputs = (group.pieces, 1) if group.cut else (1, group.pieces)
+        first = replace(adapter, name=f"{group.name}.adapter_in", shape=(rank, inputs), pieces=of_inputs)
+        second = replace(adapter, name=f"{group.name}.adapter_out", shape=(outputs, rank), pieces=of_outputs, cut=0)
+        magnitude = replace(second, name=f"{group.name}.magnitude", shape=(outputs,))
+        if cuts_both:
+            first = first if group.cut else replace(first, pieces=rank)
+            second = replace(second, pieces=outputs)
         fused = (group.fused, group.layers)
         if fused not in with_first:
             adapters.append(replace(first, count=1) if group.fused else first)
         adapters.append(second)
-        if dora:
-            adapters.append(replace(second, name=f"{group.name}.magnitude", shape=(outputs,), cut=0))
+        adapters.extend([magnitude] if dora else [])
         with_first.update([fused] if group.fused else [])
     return (*frozen, *adapters, *whole)
 

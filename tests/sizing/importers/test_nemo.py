@@ -111,6 +111,7 @@ FILES: dict[str, tuple[str, int | None, dict[str, Any], set[str]]] = {
             "training.saved_state": {"weights": "fp32", "master": None},  # without megatron_amp_O2 weights stay fp32
             "training.adapters.rank": 32,
             "training.adapters.tensors": ("attention_qkv",),
+            "training.trainer": "nemo",
         },
         {"model.preset", "training.sequence_length"} - {"training.sequence_length"},
     ),

@@ -67,6 +67,23 @@ def test_every_preset_has_matrices_that_get_adapters_by_default(preset: str) -> 
     assert named.model.num_trained_parameters == report.model.num_trained_parameters
 
 
+@pytest.mark.parametrize("trainer", ["megatron-bridge", "nemo"])
+@pytest.mark.parametrize("dora", [False, True])
+def test_both_adapters_are_cut_by_the_parallel_layers_of_nemo_and_megatron_bridge(trainer: str, dora: bool) -> None:
+    """ParallelLinearAdapter makes linear_in of a column-parallel base by rank rows, and every linear_out by outputs.
+
+    So no rank repeats an adapter. Of DoRA the optimizer of each repeats magnitudes beside matrices cut by inputs.
+    """
+    training = {"framework": trainer, "adapters": {"rank": 32, "dora": dora}}
+    report = report_of(training, model={"preset": "llama-3.1-70b"}, parallelism={"tensor": 8, "data": 2})
+    outputs = 8192 + 2 * 1024 + 8192 + 2 * 28672 + 8192
+    parameters = 80 * 32 * ((8192 + 10240) + 2 * 8192 + (8192 + 57344) + (28672 + 8192)) + dora * 80 * outputs
+    assert report.checkpoint.logical_bytes == 14 * parameters
+    repeated = {row.tensors: row.copies for row in report.checkpoint.replicated}
+    assert repeated == ({"attention.output.magnitude": 8, "ffn.down.magnitude": 8} if dora else {})
+    assert report.checkpoint.total_bytes == 14 * parameters + dora * 12 * 80 * 7 * 2 * 8192
+
+
 PEFT_ADAPTS: dict[tuple[str, tuple[str, ...] | None], int] = {
     ("llama", ("attention",)): 16_777_216,
     ("llama", ("attention.query", "attention.value")): 8_388_608,
