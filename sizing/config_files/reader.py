@@ -143,6 +143,10 @@ class SettingReader:
         self._ignored: set[str] = set()
         self._told: set[str] = set()
 
+    def take_defaults(self, title: str, defaults: Mapping[str, Any]) -> None:
+        """Read with the defaults of a program on top of the importer's own: they go before, and bear its `title`."""
+        self._title, self._defaults = title, {**self._defaults, **defaults}
+
     # What the file says.
 
     def has(self, name: str) -> bool:

@@ -39,6 +39,13 @@ class Trainer:
 _LINEAR_OF_MEGATRON = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 """Modules of Megatron-Core: queries, keys and values as one, the output of attention, gate and up as one, and down."""
 _BF16 = "training.precision bf16"
+
+
+def _recomputes(setting: str) -> ShippedDefault:
+    """Return the default of a trainer that computes whole layers again unless its setting turns that off."""
+    return ShippedDefault("training.recomputation", "full", setting)
+
+
 _DISTRIBUTED = (ShippedDefault("training.distributed_optimizer", True, "use_distributed_optimizer True"),)
 TRAINERS: dict[TrainerName, Trainer] = {
     "verl": Trainer(
@@ -54,6 +61,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
                 "FSDPCheckpointManager, which saves the whole wrapped model",
                 in_given_block=True,
             ),
+            _recomputes("enable_gradient_checkpointing True"),
         ),
         keeps_base_as_trained=True,  # model_dtype is that of all weights, with lora_rank too
         adapter_targets=ALL_LINEAR,
@@ -90,6 +98,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
             ShippedDefault(
                 "training.precision", "bf16", "adapters beside a quantised base in bfloat16", beside="a quantised base"
             ),
+            _recomputes("gradient_checkpointing True"),
         ),
     ),
     "llamafactory": Trainer(
@@ -98,6 +107,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         f"with pure_bf16 give {_BF16}, with FSDP parallelism.shard_group, with DeepSpeed training.framework deepspeed",
         "LLaMA-Factory, train/sft/trainer.py, on transformers' Seq2SeqTrainer; model/adapter.py, "
         "cast_trainable_params_to_fp32",
+        (_recomputes("disable_gradient_checkpointing False"),),
         raises_trained=True,
         adapter_targets=ALL_LINEAR,
         adapter_source="LLaMA-Factory, hparams/finetuning_args.py, lora_target all",
@@ -128,6 +138,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "transformers",
         f"of a model trained whole in bfloat16 give {_BF16}, with Megatron-SWIFT training.framework megatron",
         "ms-swift, trainers on transformers' Trainer",
+        (_recomputes("gradient_checkpointing True"),),
         adapter_targets=ALL_LINEAR,
         adapter_source="ms-swift, target_modules all-linear",
     ),
@@ -172,6 +183,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
         "fsdp2",
         "with trainer.strategy megatron give training.framework megatron, with deepspeed training.framework deepspeed",
         "SkyRL, skyrl_train/config/ppo_base_config.yaml: trainer.strategy fsdp2, bf16 true",
+        (_recomputes("trainer.gradient_checkpointing true"),),
         adapter_targets=ALL_LINEAR,
         adapter_source="SkyRL, skyrl_train/config/ppo_base_config.yaml, target_modules all-linear",
     ),

@@ -57,8 +57,8 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Source: transformers 5.23, training_args.py."""
 
-_TRL_DEFAULTS: dict[str, Any] = {"gradient_checkpointing": True, "lora_r": 16, "dtype": "float32"}
-"""Where TRL's own differ; bf16 is on unless fp16 is. Source: TRL, trainer/base_config.py, trainer/model_config.py."""
+_TRL_DEFAULTS: dict[str, Any] = {"bf16": True, "gradient_checkpointing": True, "lora_r": 16, "dtype": "float32"}
+"""Where TRL's own differ; bf16 is on unless fp16 is. Source: TRL 1.10, trainer/base_config.py and model_config.py."""
 
 _OF_TRL = (
     "use_peft",
@@ -418,6 +418,8 @@ def _read(reader: SettingReader) -> None:
         _read_own_loop(reader)
         return
     is_trl = _is_trl(reader)
+    if is_trl:
+        reader.take_defaults("TRL", _TRL_DEFAULTS)
     sharding = read_sharding(reader)
     _read_model(reader)
     _read_adapters(reader, is_trl=is_trl)
@@ -434,7 +436,7 @@ def _read(reader: SettingReader) -> None:
         accumulation="gradient_accumulation_steps",
         sequence=length if reader.has(length) else None,
     )
-    _read_step(reader, is_trl=is_trl)
+    _read_step(reader)
     _doubt_what_is_trained(reader)
     tell_unknown_flags(reader)
 
@@ -644,8 +646,6 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
             reader.need("training.adapters.rank", "adapters are on, and the file does not say their rank")
             reader.get(targets, None)
             return
-        if not ranks:
-            reader.put("training.adapters.rank", _TRL_DEFAULTS["lora_r"], "lora_r")
         put_adapters(reader, rank_name=name, targets_name=targets, takes_default_of_peft=is_trl)
         if not is_on:
             reader.doubt("training.adapters.rank", "no switch says whether adapters are trained: they are counted")
@@ -694,7 +694,7 @@ def read_trainer_precision(reader: SettingReader, sharding: str | None, *, is_tr
 
 def _mixed_precision(reader: SettingReader, *, is_trl: bool) -> tuple[str | None, tuple[str, ...]]:
     """Return the precision of autocast and the settings that say it."""
-    if reader.is_on("bf16"):
+    if reader.is_on("bf16", default=False):
         reader.get("fp16", None)
         return "bf16", ("bf16",)
     if reader.is_on("fp16"):
@@ -784,14 +784,13 @@ def read_trainer_degrees(reader: SettingReader, sharding: str | None) -> None:
         put_shard_group(reader)
 
 
-def _read_step(reader: SettingReader, *, is_trl: bool) -> None:
+def _read_step(reader: SettingReader) -> None:
     """Set what a step recomputes, and its kernels."""
     if reader.draft.value("training.recomputation") is None or reader.has("gradient_checkpointing"):
-        is_on = reader.is_on("gradient_checkpointing", default=True) if is_trl else None
         if reader.draft.value("training.recomputation") == "full":
             reader.get("gradient_checkpointing", None)
         else:
-            put_recomputation(reader, "gradient_checkpointing", is_on=is_on)
+            put_recomputation(reader, "gradient_checkpointing")
     for name in ("attn_implementation", "attn_impl"):
         put_attention(reader, name)
     if reader.is_on("use_flash_attn", default=False):

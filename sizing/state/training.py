@@ -409,7 +409,8 @@ class Training(InputModel):
     recomputation: AnySpelling[Recomputation] | None = Field(
         None,
         description="What the backward pass computes again. With selective what recompute_modules say, in torchtitan "
-        "what is not on its list of saved operations; with full whole layers. Default: selective.",
+        "what is not on its list of saved operations; with full whole layers. Default: selective; full in verl, TRL, "
+        "LLaMA-Factory, ms-swift and SkyRL.",
     )
     recompute_modules: Annotated[tuple[AnySpelling[RecomputeModule], ...], Field(min_length=1)] | None = Field(
         None,

@@ -13,7 +13,7 @@ from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.state.saved_state import PartName
-from sizing.state.training import FrameworkName
+from sizing.state.training import FrameworkName, TrainerName
 from tests.sizing.layout.worlds import HYBRID
 
 LAYOUT = {"tensor": 2, "pipeline": 2, "data": 4}
@@ -232,6 +232,30 @@ def test_a_trainer_of_pure_bf16_keeps_half(framework: str, stated: dict[str, str
     """Weights and two moments of Adam: 3 values of 2 or 4 bytes."""
     report = answer({"model": {"num_parameters": 10**9}, "training": {"framework": framework, **stated}})
     assert report.checkpoint.logical_bytes == bytes_per_parameter * 10**9
+
+
+@pytest.mark.parametrize(
+    ("trainer", "setting"),
+    [
+        ("verl", "enable_gradient_checkpointing True"),
+        ("trl", "gradient_checkpointing True"),
+        ("llamafactory", "disable_gradient_checkpointing False"),
+        ("ms-swift", "gradient_checkpointing True"),
+        ("skyrl", "trainer.gradient_checkpointing true"),
+    ],
+)
+def test_a_trainer_that_recomputes_layers_by_default_does_so(trainer: TrainerName, setting: str) -> None:
+    def report_of(framework: str, **training: str) -> SizingReport:
+        step = {"sequence_length": 8192, "micro_batch_size": 4, "framework": framework}
+        scenario = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
+        return answer(scenario | {"training": step | training})
+
+    own, on_it = report_of(trainer), report_of(TRAINERS[trainer].framework, recomputation="full")
+    assert own.training == on_it.training
+    reasons = {each.field: each.reason for each in own.assumptions}
+    assert reasons["training.recomputation"] == f"default of {trainer}, {setting}"
+    kept, none = (report_of(each, recomputation="none").training for each in (trainer, TRAINERS[trainer].framework))
+    assert kept == none != own.training
 
 
 @pytest.mark.parametrize(

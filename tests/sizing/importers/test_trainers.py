@@ -880,6 +880,16 @@ def test_words_of_a_command_stand_over_the_file_that_it_names(
     assert report.not_understood == []
 
 
+def test_defaults_of_trl_are_told_as_trls() -> None:
+    report = import_texts(f"accelerate launch trl/scripts/sft.py {_FLAGS} --use_peft --max_length 512", num_gpus=8)
+    told = {each.field: (each.file, each.setting, each.value, each.became) for each in report.defaults}
+    assert told["training.recomputation"] == ("TRL", "gradient_checkpointing", True, "full")
+    assert told["training.precision"] == ("TRL", "bf16", True, "bf16-mixed")
+    assert told["training.adapters.rank"] == ("TRL", "lora_r", 16, 16)
+    other = import_texts(f"accelerate launch train.py {_FLAGS} --gradient_checkpointing", num_gpus=8)
+    assert {each.file for each in other.defaults} == {"Trainer of transformers"}
+
+
 @pytest.mark.parametrize(
     "command", ["llamafactory-cli train ex/train.yaml finetuning_type=full", "trl sft --config train.yaml --lora_r 8"]
 )
