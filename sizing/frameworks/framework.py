@@ -154,8 +154,9 @@ class ShippedDefault:
 
     `setting`: the framework's own setting. `with_stages`: applies only if there is a pipeline and the scenario does not
     give the layers of a stage. `in_given_block`: applies only if the scenario has the block, which has no default of
-    its own. `beside`: applies to every training, or only to one of the model itself, or of adapters beside a base in 4
-    or 8 bits.
+    its own. `with_microbatch`: applies only if the scenario gives micro_batch_size. `beside`: applies to every
+    training, or only to one of the model itself, or of adapters beside a base in 4 or 8 bits, or in 4 bits of which
+    scales can be quantised again.
     """
 
     field: str
@@ -163,7 +164,8 @@ class ShippedDefault:
     setting: str
     with_stages: bool = False
     in_given_block: bool = False
-    beside: Literal["anything", "no adapters", "a quantised base"] = "anything"
+    with_microbatch: bool = False
+    beside: Literal["anything", "no adapters", "a quantised base", "a base in 4 bits"] = "anything"
 
 
 COLLECTIVE_TIMEOUT_SECONDS = 600.0

@@ -22,7 +22,7 @@ from sizing.state.offload import Place
 from sizing.state.optimizers import Dtype
 from sizing.state.saved_state import PartName
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
-from sizing.state.training import FrameworkName, Loss, Precision, spelled_base_dtype
+from sizing.state.training import DOUBLE_QUANTIZED, FrameworkName, Loss, Precision, spelled_base_dtype
 from sizing.strict_model import StrictModel
 
 FRAMEWORKS: dict[FrameworkName, Framework] = {
@@ -58,16 +58,19 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
     >>> defaults_of_framework({"training": {"framework": "deepspeed"}, "reliability": {"mtbf_seconds": 3600}})
     {'reliability.detection_seconds': 72.6}
     >>> on_trl = {"framework": "transformers", "trainer": "trl"}
-    >>> defaults_of_framework({"training": on_trl | {"adapters": {"rank": 16, "base_dtype": "4bit"}}})
-    {'training.precision': 'bf16', 'training.optimizer': 'adamw'}
+    >>> of_trl = defaults_of_framework({"training": on_trl | {"adapters": {"rank": 16, "base_dtype": "4bit"}}})
+    >>> of_trl["training.precision"], of_trl["training.adapters.double_quant"]
+    ('bf16', False)
     >>> on_verl = {"framework": "fsdp2", "trainer": "verl"}
-    >>> defaults_of_framework({"training": on_verl | {"adapters": {"rank": 16}}})
-    {'training.adapters.save_base': True}
+    >>> defaults_of_framework({"training": on_verl | {"adapters": {"rank": 16}}})["training.adapters.save_base"]
+    True
     """
     degrees, training = document.get("parallelism"), document.get("training")
     adapters = _field(training, "adapters")
-    is_quantised = str(spelled_base_dtype(_field(adapters, "base_dtype"))).lower() in QUANTIZED_BYTES
-    holds = {"anything"} | ({"no adapters"} if adapters is None else {"a quantised base"} if is_quantised else set())
+    of_base = str(spelled_base_dtype(_field(adapters, "base_dtype"))).lower()
+    holds = {"anything"} | ({"no adapters"} if adapters is None else set())
+    holds |= {"a quantised base"} if of_base in QUANTIZED_BYTES else set()
+    holds |= {"a base in 4 bits"} if of_base in DOUBLE_QUANTIZED else set()
     stages = whole_number_at(document, "parallelism.pipeline") or 1
     spreads_layers = stages > 1 and not any(_field(degrees, name) for name in _LAYERS_OF_STAGES)
     return {
@@ -78,6 +81,7 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
         if _field(block, name) is None
         and (spreads_layers or not each.with_stages)
         and (not each.in_given_block or isinstance(block, Mapping | BaseModel))
+        and (not each.with_microbatch or _field(training, "micro_batch_size") is not None)
         and each.beside in holds
     }
 

@@ -43,7 +43,7 @@ _BF16 = "training.precision bf16"
 
 def _recomputes(setting: str) -> ShippedDefault:
     """Return the default of a trainer that computes whole layers again unless its setting turns that off."""
-    return ShippedDefault("training.recomputation", "full", setting)
+    return ShippedDefault("training.recomputation", "full", setting, with_microbatch=True)
 
 
 _DISTRIBUTED = (ShippedDefault("training.distributed_optimizer", True, "use_distributed_optimizer True"),)
@@ -98,8 +98,12 @@ TRAINERS: dict[TrainerName, Trainer] = {
             ShippedDefault(
                 "training.precision", "bf16", "adapters beside a quantised base in bfloat16", beside="a quantised base"
             ),
+            ShippedDefault(
+                "training.adapters.double_quant", False, "use_bnb_nested_quant False", beside="a base in 4 bits"
+            ),
             _recomputes("gradient_checkpointing True"),
         ),
+        keeps_base_as_trained=True,  # trainer/model_config.py and sft_trainer.py, dtype float32 of all weights
     ),
     "llamafactory": Trainer(
         "LLaMA-Factory",

@@ -119,10 +119,7 @@ def put_precision(
         reader.get(dtype_name)
     elif has_adapters:
         reader.put("training.precision", name, *names, note="adapters are fp32 beside frozen weights of any dtype")
-        reader.get(dtype_name)
-        is_quantised = reader.draft.value("training.adapters.base_dtype") is not None
-        of_base = None if is_quantised or loaded not in _FP32_NAMES else "fp32"
-        reader.put("training.adapters.base_dtype", of_base, dtype_name)
+        put_base_in_fp32(reader, loaded, dtype_name)
     elif loaded in _BF16_NAMES:
         if mixed == "fp16":
             reader.need("training.precision", f"fp16 with weights in {loaded}")
@@ -138,6 +135,14 @@ def put_precision(
     else:
         reader.not_understood(dtype_name, "is no dtype of weights that is known here: give training.precision")
         reader.need("training.precision", f"weights are loaded as {dtype_name} says")
+
+
+def put_base_in_fp32(reader: SettingReader, loaded: str | None, dtype_name: str) -> None:
+    """Set the dtype of the frozen weights under adapters where they are loaded in fp32, and not in 4 or 8 bits."""
+    reader.get(dtype_name)
+    is_quantised = reader.draft.value("training.adapters.base_dtype") is not None
+    of_base = None if is_quantised or loaded not in _FP32_NAMES else "fp32"
+    reader.put("training.adapters.base_dtype", of_base, dtype_name)
 
 
 def _dtype_of(config: ConfigSource) -> str | None:

@@ -25,6 +25,7 @@ from sizing.importers.trainer_settings import (
     is_empty,
     put_adapters,
     put_attention,
+    put_base_in_fp32,
     put_batch,
     put_beside_adapters,
     put_interval,
@@ -481,9 +482,13 @@ def _doubt_what_is_trained(reader: SettingReader) -> None:
         reader.doubt(field, f"{name} decides which part of the model is trained")
 
 
+def _starts_trl(reader: SettingReader) -> bool:
+    """Return whether a command starts TRL, or a script of a name that its own have."""
+    return any(word.rpartition("/")[2] in _TRL_PROGRAMS for word in reader.source.words[:2])
+
+
 def _is_trl(reader: SettingReader) -> bool:
-    names = (word.rpartition("/")[2] for word in reader.source.words[:2])
-    return any(name in _TRL_PROGRAMS for name in names) or any(map(reader.source.matching, _OF_TRL))
+    return _starts_trl(reader) or any(map(reader.source.matching, _OF_TRL))
 
 
 def read_sharding(reader: SettingReader, *, is_whole: bool = False, config_turns_fsdp_on: bool = False) -> str | None:
@@ -662,8 +667,8 @@ def _read_adapters(reader: SettingReader, *, is_trl: bool) -> None:
 def read_trainer_precision(reader: SettingReader, sharding: str | None, *, is_trl: bool, is_sure: bool = False) -> None:
     """Set the precision, unless DeepSpeed's file has said it: by bf16 and fp16, else as accelerate is told."""
     mixed, names = _mixed_precision(reader, is_trl=is_trl)
-    dtype_name = reader.first(*_DTYPES)
-    dtype = reader.get(dtype_name, _TRL_DEFAULTS["dtype"] if is_trl and reader.source.words[:1] == ("trl",) else None)
+    dtype_name = reader.first(*(["dtype"] if is_trl else []), *_DTYPES)
+    dtype = reader.get(dtype_name) if is_trl else reader.get(dtype_name, None)
     known = reader.draft.fields.get("training.precision")
     if known is not None and not known.is_default:
         if mixed is not None and known.value == f"{mixed}-mixed":
@@ -679,8 +684,14 @@ def read_trainer_precision(reader: SettingReader, sharding: str | None, *, is_tr
     elif sharding == "fsdp" and mixed in ("bf16", "fp16"):
         note = "accelerate casts sharded weights to fp32 for mixed precision"
         reader.put("training.precision", f"{mixed}-mixed", *names, note=note)
+        if reader.draft.value("training.adapters.rank") is not None:
+            put_base_in_fp32(reader, None if dtype is None else str(dtype).lower(), dtype_name)
     else:
         is_quantised = any(reader.is_on(name, default=False) for name in ("load_in_4bit", "load_in_8bit"))
+        if is_trl and not reader.has(dtype_name) and not is_quantised and not _starts_trl(reader):
+            has_adapters = reader.draft.value("training.adapters.rank") is not None
+            path = "training.adapters.base_dtype" if has_adapters else "training.precision"
+            reader.doubt(path, "no file says the dtype in which the weights are loaded: fp32 is taken, as TRL does")
         put_precision(
             reader,
             mixed,

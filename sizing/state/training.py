@@ -187,12 +187,12 @@ class Adapters(InputModel):
         description="Dtype of the frozen weights, on the GPU and where they are saved (QLoRA: nf4; load_in_8bit: "
         "int8). In 8 and 4 bits matrices of layers alone are, with their scales; embeddings, head, norms, biases, "
         "routers and by default routed experts keep 16 bits. Default: 16 bits in mixed precision, as trainers load "
-        "them; that of trained weights in torchtitan, MaxText and verl, and in other precisions.",
+        "them; that of trained weights in torchtitan, MaxText, verl and TRL, and in other precisions.",
     )
     double_quant: bool | None = Field(
         None,
         description="Whether the scales of nf4 and fp4 are quantised again (bnb_4bit_use_double_quant): 4.13 bits a "
-        "value with it, 4.5 without. Default: yes, as in QLoRA.",
+        "value with it, 4.5 without. Default: yes, as in QLoRA; no in TRL.",
     )
     quantize_experts: bool | None = Field(
         None,

@@ -256,6 +256,8 @@ def test_a_trainer_that_recomputes_layers_by_default_does_so(trainer: TrainerNam
     assert reasons["training.recomputation"] == f"default of {trainer}, {setting}"
     kept, none = (report_of(each, recomputation="none").training for each in (trainer, TRAINERS[trainer].framework))
     assert kept == none != own.training
+    without_step = answer({"model": {"preset": "gpt2"}, "training": {"framework": trainer}})
+    assert "training.recomputation" not in {each.field for each in without_step.assumptions}
 
 
 @pytest.mark.parametrize(

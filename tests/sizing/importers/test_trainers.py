@@ -880,6 +880,34 @@ def test_words_of_a_command_stand_over_the_file_that_it_names(
     assert report.not_understood == []
 
 
+_OF_TRL = {"model_name_or_path": "Qwen/Qwen2.5-7B", "learning_rate": 2e-5, "output_dir": "x", "use_peft": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "base_dtype", "doubted"),
+    [
+        (f"trl sft {_FLAGS} --use_peft", "fp32", False),
+        (f"accelerate launch trl/scripts/sft.py {_FLAGS} --use_peft", "fp32", False),
+        (f"accelerate launch --use_fsdp trl/scripts/sft.py {_FLAGS} --use_peft", "fp32", False),
+        (f"accelerate launch train.py {_FLAGS} --use_peft", "fp32", True),
+        (yaml.safe_dump(_OF_TRL), "fp32", True),
+        (yaml.safe_dump(_OF_TRL | {"dtype": "bfloat16"}), None, False),
+        (yaml.safe_dump(_OF_TRL | {"torch_dtype": "auto"}), None, False),
+        (yaml.safe_dump(_OF_TRL | {"load_in_4bit": True}), "nf4", False),
+        (f"trl sft --accelerate_config zero2 {_FLAGS} --use_peft", None, False),
+        (f"accelerate launch train.py {_FLAGS} --lora_r 16", None, False),
+    ],
+)
+def test_trl_loads_the_frozen_weights_in_fp32_however_it_is_started(
+    text: str, base_dtype: str | None, doubted: bool
+) -> None:
+    """ModelConfig.dtype of TRL is float32; DeepSpeed casts the weights that it is given."""
+    report = import_texts(text, num_gpus=8, name="train.yaml" if text.startswith("learning") else "train.sh")
+    path = "training.adapters.base_dtype"
+    assert fields_of(report, [path]) == {path: base_dtype}
+    assert (path in {each.field for each in report.needed}) is doubted
+
+
 def test_defaults_of_trl_are_told_as_trls() -> None:
     report = import_texts(f"accelerate launch trl/scripts/sft.py {_FLAGS} --use_peft --max_length 512", num_gpus=8)
     told = {each.field: (each.file, each.setting, each.value, each.became) for each in report.defaults}

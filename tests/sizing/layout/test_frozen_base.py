@@ -88,10 +88,24 @@ def test_a_dtype_of_all_saved_weights_goes_before_the_default_of_the_base(
     assert checkpoint.parts["weights"].logical_bytes == 4 * ADAPTERS + num_bytes * 72_706_203_648
 
 
-@pytest.mark.parametrize(("name", "num_bytes"), [("torchtitan", 4), ("maxtext", 4), ("verl", 4), ("trl", 2)])
+@pytest.mark.parametrize(("name", "num_bytes"), [("torchtitan", 4), ("maxtext", 4), ("verl", 4), ("trl", 4)])
 def test_trainers_whose_weights_are_all_of_one_dtype_keep_the_base_in_it(name: str, num_bytes: int) -> None:
-    checkpoint = report_of({}, framework=name, checkpoint={}).checkpoint
+    checkpoint = report_of({"tensors": "q_proj,v_proj"}, framework=name, checkpoint={}).checkpoint
     assert checkpoint.parts["weights"].logical_bytes == 4 * ADAPTERS + num_bytes * 72_706_203_648
+
+
+@pytest.mark.parametrize(
+    ("adapters", "matrix_bytes"),
+    [({"base_dtype": "4bit"}, 0.5 + 4 / 64), ({"base_dtype": "4bit", "double_quant": True}, None), ({}, 4)],
+)
+def test_trl_quantises_scales_once_unless_told(adapters: dict[str, Any], matrix_bytes: float | None) -> None:
+    """TRL's use_bnb_nested_quant is off; weights that it does not quantise are loaded in fp32 by default."""
+    weights = report_of(adapters, framework="trl", checkpoint={}).checkpoint.parts["weights"].logical_bytes
+    other_bytes, of_adapters = (4, 4) if not adapters else (2, 2)
+    of_matrices = MATRICES * matrix_bytes if matrix_bytes else MATRICES / 2 + DOUBLE_SCALES
+    assert weights == pytest.approx(
+        of_matrices + other_bytes * (VOCABULARY + OTHERS) + of_adapters * ADAPTERS, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(
