@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sizing.checkpoint_files import contents_of
-from sizing.cli.flags import FLAGS, flag_words, naming_flags, with_flag_fields
+from sizing.cli.flags import FLAGS, as_typed, flag_words, naming_flags, with_flag_fields
 from sizing.errors import InvalidInput
 from sizing.field_paths import value_at
 from sizing.present.inspections import (
@@ -58,4 +58,6 @@ def with_checkpoint(
     gives_way = (inferred - {OPTIMIZER} if _FRAMEWORK in stated else set()) | (inferred & stated)
     if stated & {NUM_GPUS, *degrees}:
         gives_way |= degrees
-    return with_flag_fields(document, {field: value for field, value in fields.items() if field not in gives_way})
+    flag_of = {flag.field: flag for flag in FLAGS if not flag.sets}
+    values = {field: as_typed(flag_of[field], value) for field, value in fields.items() if field not in gives_way}
+    return with_flag_fields(document, values)

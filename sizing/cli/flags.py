@@ -222,7 +222,7 @@ def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if by_field[flag.field] is not flag:
             other = by_field[flag.field].name
             raise InvalidInput.of(flag.name, f"sets the same field as {other}", value=None, remedy="give one of them")
-    return with_flag_fields(document, {flag.field: flag.sets or _as_typed(flag, value) for flag, value in typed})
+    return with_flag_fields(document, {flag.field: flag.sets or as_typed(flag, value) for flag, value in typed})
 
 
 def with_flag_fields(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,12 +264,12 @@ _YES_NO = "YES/NO"
 _TRUTH = TypeAdapter(bool)
 
 
-def _as_typed(flag: Flag, value: Any) -> Any:
+def as_typed(flag: Flag, value: Any) -> Any:
     """Convert a typed text to what its field takes; each one of a list or a range."""
     if isinstance(value, list):
-        return [_as_typed(flag, each) for each in value]
+        return [as_typed(flag, each) for each in value]
     if isinstance(value, dict):
-        return {name: _as_typed(flag, each) for name, each in value.items()}
+        return {name: as_typed(flag, each) for name, each in value.items()}
     if not isinstance(value, str):
         return value
     if flag.metavar == _YES_NO:

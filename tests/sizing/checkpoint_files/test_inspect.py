@@ -107,6 +107,21 @@ def test_the_flag_answers_as_the_last_line_does(trainer_folder: Path) -> None:
     assert found.stderr == ""
 
 
+def test_an_adapter_with_magnitudes_is_answered_as_dora(tmp_path: Path) -> None:
+    module = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}"
+    tensors = {module.format("A.weight"): torch.zeros(2, 8), module.format("B.weight"): torch.zeros(8, 2)}
+    tensors[module.format("magnitude_vector")] = torch.zeros(8)
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    safetensors.torch.save_file(tensors, folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 2}')
+    adapters = asked(path=folder, file='{"model": {"preset": "gpt2"}}')["training"]["adapters"]
+    assert adapters == {"rank": "2", "tensors": "attention.query", "dora": True}
+    answered = ckpt_size("--checkpoint", str(folder), "--model", "llama-3.1-8b")
+    assert "must be true or false" not in answered.stderr
+    assert answered.returncode == 0
+
+
 def asked(*flags: str, path: Path, file: str = "{}") -> dict[str, Any]:
     """The scenario that a checkpoint's folder and flags make of a file."""
     scenario = path.parent / "scenario.json"
