@@ -251,7 +251,8 @@ def _compute_workload(
         workload = replace(workload, exported_bytes=weights_bytes(model.inventory, export.dtype))
     models = scenario.training.reinforcement
     if models is not None and models.publication is not None:
-        workload = replace(workload, publications=stored_publications(models.publication, workload, model.inventory))
+        published = stored_publications(models.publication, workload, scenario.training, model.inventory)
+        workload = replace(workload, publications=published)
     return reduce_saves(
         workload,
         scenario.checkpoint.reduction,
