@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, put_optimizer_with
@@ -335,13 +336,15 @@ def _read(reader: SettingReader) -> None:
     elif strategy in ("fsdp", "fsdp2"):
         _read_fsdp(reader, values, f"{_ACTOR}fsdp_config.", ulysses=f"{_ACTOR}ulysses_sequence_parallel_size")
     _read_adapters(reader, values)
-    _read_critic(reader, values, strategy)
+    keeps = ["trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"]
+    if not _read_critic(reader, values, strategy):
+        reader.ignore(keeps.pop())
     if strategy == "megatron" and not reader.has(f"{_ACTOR}optim.optimizer"):
         reader.put("training.optimizer", "adam", f"{_ACTOR}optim.optimizer")
     else:
         put_optimizer_with(reader, f"{_ACTOR}optim.optimizer", f"{_ACTOR}{_OPTIMIZER_OVERRIDES}")
     _read_step(reader, values)
-    _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keep="trainer.max_actor_ckpt_to_keep")
+    _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keeps=keeps)
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
     tell_unknown_flags(reader)
 
@@ -522,8 +525,8 @@ _VALUES_OF_CRITIC = {
 """What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
 
 
-def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> None:
-    """Set the critic's parameters. It is trained with the estimator gae, or where critic.enable says so."""
+def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> bool:
+    """Set the critic's parameters, and return whether there is one: with the estimator gae, or by critic.enable."""
     estimator = str(values.get("algorithm.adv_estimator")).lower().rpartition(".")[2]
     enabled = values.get("critic.enable")
     has_critic = estimator == "gae" if enabled is None else enabled is True
@@ -531,7 +534,7 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         if enabled is None and estimator not in _WITHOUT_CRITIC:
             reader.need("training.reinforcement.critic_parameters", f"{estimator} may have a critic")
         reader.ignore("critic.*")
-        return
+        return False
     field = "training.reinforcement.critic_parameters"
     path = values.get("critic.model.path")
     preset = preset_of_name(path) if isinstance(path, str) else None
@@ -560,6 +563,7 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
             why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
             reader.doubt("training.reinforcement.critic_parameters", why)
     reader.ignore("critic.*")
+    return True
 
 
 def count_critic(preset: str) -> int:
@@ -601,23 +605,30 @@ def _read_step(reader: SettingReader, values: _Values) -> None:
         reader.need("training.frozen", "freeze_vision_tower is on")
 
 
-def _read_checkpoint(reader: SettingReader, values: _Values, block: str, *, keep: str) -> None:
-    """Set interval, retention, mode and content of checkpoints."""
+def _read_checkpoint(reader: SettingReader, values: _Values, block: str, *, keeps: Sequence[str]) -> None:
+    """Set interval, retention, mode and content of checkpoints.
+
+    `keeps`: settings that limit the checkpoints of the actor, and of the critic where there is one, which verl removes
+    each for itself (ray_trainer.py, _save_checkpoint). A run that keeps more of one than of the other counts the more.
+    """
     every = values.get("trainer.save_freq")
     if isinstance(every, int) and every > 0:
         reader.put("checkpoint.interval_steps", every, "trainer.save_freq")
     else:
         reader.not_understood("trainer.save_freq", "saves after the last step alone, or is not known here")
         reader.need("checkpoint.interval_seconds", "trainer.save_freq says no number of steps")
-    kept = values.number(keep)
-    if kept is not None and kept > 0:
-        reader.put("retention.keep_last", kept, keep)
-    elif values.is_on("trainer.remove_previous_ckpt_in_save"):
+    limits = {name: max(values.number(name) or 0, 0) for name in keeps}
+    if values.is_on("trainer.remove_previous_ckpt_in_save"):
         reader.put("retention.keep_last", 1, "trainer.remove_previous_ckpt_in_save")
-    else:
+    elif not limits[keeps[0]]:
         reader.need("retention.keep_last", "all checkpoints of the run are kept")
-    for name in ("trainer.max_critic_ckpt_to_keep", "trainer.remove_previous_ckpt_in_save"):
-        values.get(name)
+    else:
+        reader.put("retention.keep_last", max(limits.values()), *filter(limits.get, keeps))
+        if not all(limits.values()):
+            reader.doubt("retention.keep_last", f"all checkpoints of the critic are kept without {keeps[-1]}")
+        elif len(set(limits.values())) > 1:
+            reader.doubt("retention.keep_last", f"{' and '.join(keeps)} differ: the larger counts for both")
+    values.get("trainer.remove_previous_ckpt_in_save")
     reader.put("checkpoint.mode", "async" if values.is_on(f"{block}async_save") else "sync", f"{block}async_save")
     contents = reader.first(f"{block}save_contents", f"{block}contents")
     parts = values.get(contents, ["model", "optimizer", "extra"])
@@ -673,7 +684,7 @@ def _read_sft(reader: SettingReader) -> None:
         if any(each.startswith("checkpoint.") for each in reader.source.settings)
         else "trainer.checkpoint."
     )
-    _read_checkpoint(reader, values, block, keep="trainer.max_ckpt_to_keep")
+    _read_checkpoint(reader, values, block, keeps=("trainer.max_ckpt_to_keep",))
     tell_unknown_flags(reader)
 
 

@@ -169,6 +169,31 @@ def test_a_config_of_its_own_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "kept", "why"),
+    [
+        ("trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=3", 3, None),
+        ("trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=1", 3, "differ: the larger counts for both"),
+        ("trainer.max_actor_ckpt_to_keep=1 trainer.max_critic_ckpt_to_keep=4", 4, "differ: the larger counts for both"),
+        ("trainer.max_actor_ckpt_to_keep=3", 3, "all checkpoints of the critic are kept"),
+        ("trainer.max_critic_ckpt_to_keep=3", None, "all checkpoints of the run are kept"),
+        ("trainer.remove_previous_ckpt_in_save=true trainer.max_actor_ckpt_to_keep=3", 1, None),
+        ("critic.enable=false trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=1", 3, None),
+    ],
+)
+def test_actor_and_critic_each_have_a_limit_of_checkpoints(words: str, kept: int | None, why: str | None) -> None:
+    report = import_texts(
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct trainer.nnodes=1 "
+        f"critic.model.path=Qwen/Qwen2-7B-Instruct trainer.save_freq=5 {words}"
+    )
+    assert fields_of(report, ["retention.keep_last"]) == {"retention.keep_last": kept}
+    said = {each.field: each.why for each in report.needed}.get("retention.keep_last", "")
+    assert (why or "") in said
+    assert bool(said) is (why is not None)
+    is_ignored = "trainer.max_critic_ckpt_to_keep" in {row.setting for row in report.no_matter}
+    assert is_ignored is ("critic.enable=false" in words)
+
+
+@pytest.mark.parametrize(
     ("words", "told", "is_asked"),
     [
         ("", set(), False),
