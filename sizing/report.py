@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
-from sizing.frameworks.saved_parts import saved_state_warnings
+from sizing.frameworks.saved_parts import uncounted_state_warnings
 from sizing.guesses.calibrated import calibrated_intervals
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
@@ -514,7 +514,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from size_warnings(checkpoint_layout.size)
     yield from _table_warnings(results)
     yield from _adapter_warnings(scenario.training, model)
-    yield from saved_state_warnings(scenario.training)
+    yield from uncounted_state_warnings(scenario.training)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings
     if results.layout.memory.step is not None:

@@ -344,6 +344,11 @@ def _read(reader: SettingReader) -> None:
     else:
         put_optimizer_with(reader, f"{_ACTOR}optim.optimizer", f"{_ACTOR}{_OPTIMIZER_OVERRIDES}")
     _read_step(reader, values)
+    for name in ("gpu_memory_utilization", "free_cache_engine"):
+        why = "is of the inference engine on the same GPUs, whose memory is not counted"
+        reader.not_understood(f"actor_rollout_ref.rollout.{name}", why)
+    why = "is of the reference model on the same GPUs, whose memory is not counted"
+    reader.not_understood("actor_rollout_ref.ref.fsdp_config.param_offload", why)
     _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keeps=keeps)
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
     tell_unknown_flags(reader)

@@ -168,6 +168,17 @@ def test_a_config_of_its_own_is_asked_for() -> None:
     assert "training.framework" in {each.field for each in report.needed}
 
 
+def test_that_engine_and_reference_model_on_the_same_gpus_are_not_counted_is_told() -> None:
+    settings = {
+        "actor_rollout_ref.rollout.gpu_memory_utilization": "0.6",
+        "actor_rollout_ref.rollout.free_cache_engine": "False",
+        "actor_rollout_ref.ref.fsdp_config.param_offload": "True",
+    }
+    report = import_texts(f"{_PPO} algorithm.adv_estimator=grpo {' '.join(map('='.join, settings.items()))}")
+    notes = {row.setting: row.note for row in report.not_understood}
+    assert all("on the same GPUs, whose memory is not counted" in notes[name] for name in settings)
+
+
 @pytest.mark.parametrize(
     ("words", "kept", "why"),
     [
