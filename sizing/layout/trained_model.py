@@ -98,13 +98,17 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
 def trained_adapters(inventory: Inventory, training: Training) -> Inventory:
     """Select the adapters, with what is trained beside them of the same model: no critic.
 
-    Raises InvalidInput for a name that no tensor has.
+    Raises InvalidInput without adapters, and for a name that no tensor has.
 
     >>> from sizing.model import catalog
     >>> adapters = trained_adapters(catalog()["gpt2"].inventory, Training(adapters=Adapters(rank=8)))
     >>> sum(group.num_parameters for group in adapters) == 12 * 8 * (768 + 3 * 768)
     True
     """
+    if training.adapters is None:
+        remedy = "give training.adapters.rank, or content full"
+        rule = "is required where adapters alone are exported or go to inference"
+        raise InvalidInput.of("training.adapters", rule, value=None, remedy=remedy)
     return tuple(each for each in trained_inventory(inventory, training) if each.is_trained and each.name != CRITIC)
 
 

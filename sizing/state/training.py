@@ -518,15 +518,6 @@ class Training(InputModel):
         return self
 
     @model_validator(mode="after")
-    def _adapters_that_are_sent_are_trained(self) -> Self:
-        publication = self.reinforcement.publication if self.reinforcement else None
-        if publication is not None and publication.content == "adapters" and self.adapters is None:
-            raise broken_rule(
-                "has reinforcement.publication.content adapters without adapters", "give adapters.rank, or send full"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _activations_that_wait_are_counted(self) -> Self:
         asked = self.offload is not None and self.offload.activations_fraction is not None
         if asked and self.micro_batch_size is None:

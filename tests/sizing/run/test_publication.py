@@ -176,5 +176,5 @@ def test_that_adapters_are_merged_into_all_weights_is_said() -> None:
 
 
 def test_adapters_that_nobody_trains_are_not_sent() -> None:
-    with pytest.raises(InvalidInput, match="content adapters without adapters"):
+    with pytest.raises(InvalidInput, match="adapters alone are exported or go to inference"):
         publishing(content="adapters")
