@@ -8,8 +8,9 @@ from typing import Any
 
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, put_optimizer_with
 from sizing.config_files.source import Unresolved
+from sizing.errors import SizingError
 from sizing.importers.importer import Importer
-from sizing.importers.trainer_settings import put_adapters, tell_unknown_flags
+from sizing.importers.trainer_settings import count_adapters, put_adapters, tell_unknown_flags
 from sizing.model.catalog import catalog, preset_of_name
 from sizing.model.model import Model, resolve
 
@@ -516,7 +517,6 @@ _OF_CRITIC_WITH_FSDP = {
     "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
     "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
     "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
-    "critic.model.lora_rank": f"{_MODEL}lora_rank",
 }
 _OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
 """Settings of the critic, which is counted like the actor, and those of the actor."""
@@ -524,7 +524,6 @@ _VALUES_OF_CRITIC = {
     "critic.model.fsdp_config.model_dtype": "fp32",
     "critic.model.fsdp_config.fsdp_size": -1,
     "critic.ulysses_sequence_parallel_size": 1,
-    "critic.model.lora_rank": 0,
     "critic.optim.optimizer": "AdamW",
 }
 """What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
@@ -552,7 +551,7 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         note = "a head of one value in place of the vocabulary's"
         if preset != reader.draft.value("model.preset"):
             note += "; of another model than the actor, which it is laid out like"
-        reader.put(field, count_critic(preset), *names, note=note)
+        put_critic(reader, values, preset, names=names, note=note)
     of_strategy = _OF_CRITIC_WITH_FSDP
     if strategy == "megatron":
         names = (*_DEGREES_OF_MEGATRON.values(), "dtype", "use_distributed_optimizer")
@@ -566,9 +565,34 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
             reader.not_understood(name, f"differs from the actor's {of_actor}: the critic is counted like the actor")
         else:
             why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
-            reader.doubt("training.reinforcement.critic_parameters", why)
+            reader.doubt(field, why)
     reader.ignore("critic.*")
     return True
+
+
+def put_critic(reader: SettingReader, values: _Values, preset: str, *, names: Sequence[str], note: str) -> None:
+    """Set the parameters of a critic of that model; with adapters beside it, what is trained and what is frozen.
+
+    Its shards hold the frozen weights too. Source: verl, workers/fsdp_workers.py, _build_critic_model_optimizer, and
+    trainer/config/critic/dp_critic.yaml, whose target_modules are all-linear.
+    """
+    rank, targets = "critic.model.lora_rank", "critic.model.target_modules"
+    field = "training.reinforcement.critic_parameters"
+    if values.number("critic.model.lora.rank"):
+        reader.not_understood("critic.model.lora.rank", "gives the critic adapters of Megatron, which are not counted")
+        reader.doubt(field, "the critic is trained by adapters of Megatron, and counted as trained whole")
+    if not values.number(rank):
+        reader.put(field, count_critic(preset), *names, note=note)
+        return
+    try:
+        num_trained = count_adapters(preset, rank=values.number(rank) or 0, targets=values.get(targets, "all-linear"))
+    except SizingError as error:
+        reader.not_understood(rank, f"gives the critic adapters that are not known here: {error}")
+        reader.need(field, "the critic is trained by adapters")
+        return
+    reader.put(field, num_trained, rank, targets, note=f"of the critic's adapters; {note}")
+    frozen = "training.reinforcement.saved_frozen_parameters"
+    reader.put(frozen, count_critic(preset), *names, note="frozen weights under the critic's adapters")
 
 
 def count_critic(preset: str) -> int:

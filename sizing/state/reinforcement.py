@@ -109,7 +109,8 @@ class Reinforcement(InputModel):
     )
     saved_frozen_parameters: _Parameters | None = Field(
         None,
-        description="Parameters of frozen models (reference, reward) whose weights are saved in each checkpoint. "
+        description="Parameters of frozen models (reference, reward, what adapters of a critic stand beside) whose "
+        "weights are saved in each checkpoint. "
         "Default: none are, as they do not change.",
     )
     publication: Publication | None = Field(

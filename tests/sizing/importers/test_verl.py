@@ -168,6 +168,22 @@ def test_a_config_of_its_own_is_asked_for() -> None:
     assert "training.framework" in {each.field for each in report.needed}
 
 
+@pytest.mark.parametrize("of_actor", ["", "actor_rollout_ref.model.lora_rank=32"])
+def test_adapters_of_the_critic_are_trained_alone(of_actor: str) -> None:
+    """Rank 32 beside all linear modules of Qwen2.5-0.5B, whose layers have queries of 896 x 896 and keys of 128 x 896."""
+    report = import_texts(
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct trainer.nnodes=1 "
+        f"critic.model.path=Qwen/Qwen2.5-0.5B-Instruct trainer.save_freq=5 critic.model.lora_rank=32 {of_actor}"
+    )
+    of_attention, of_feed_forward = 2 * (896 + 896) + 2 * (896 + 128), 3 * (896 + 4864)
+    expected = {
+        "training.reinforcement.critic_parameters": 24 * 32 * (of_attention + of_feed_forward),
+        # 494,032,768 parameters with tied embeddings, of which none is the head's: a head of 896 + 1 is added.
+        "training.reinforcement.saved_frozen_parameters": 494_032_768 + 897,
+    }
+    assert fields_of(report, expected) == expected
+
+
 def test_that_engine_and_reference_model_on_the_same_gpus_are_not_counted_is_told() -> None:
     settings = {
         "actor_rollout_ref.rollout.gpu_memory_utilization": "0.6",
@@ -213,8 +229,9 @@ def test_actor_and_critic_each_have_a_limit_of_checkpoints(words: str, kept: int
         ("critic.model.fsdp_config.model_dtype=bfloat16", {"critic.model.fsdp_config.model_dtype"}, False),
         ("actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16", set(), True),
         ("critic.optim.optimizer=SGD", {"critic.optim.optimizer"}, False),
-        ("critic.model.lora_rank=32", {"critic.model.lora_rank"}, False),
-        ("actor_rollout_ref.model.lora_rank=32", set(), True),
+        ("critic.model.lora_rank=32", set(), False),
+        ("critic.model.lora.rank=32", {"critic.model.lora.rank"}, True),
+        ("actor_rollout_ref.model.lora_rank=32", set(), False),
         ("critic.ulysses_sequence_parallel_size=2", {"critic.ulysses_sequence_parallel_size"}, False),
     ],
 )
