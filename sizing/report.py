@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sizing.errors import InvalidInput
 from sizing.frameworks import FRAMEWORKS
-from sizing.frameworks.saved_parts import saved_state_warnings
+from sizing.frameworks.saved_parts import uncounted_state_warnings
 from sizing.guesses.calibrated import calibrated_intervals
 from sizing.guesses.guess import Guess, Headline
 from sizing.guesses.guesses import guess_warnings, weigh_guesses
@@ -399,7 +399,7 @@ def _publication(scenario: Scenario, layout: SizedLayout, storage: ResolvedStora
     if publication is None:
         return None
     is_sharded = layout.checkpoint_layout.sharding.weights.dense > 1 or scenario.parallelism.model_parallel_size > 1
-    weights = SentWeights.of(publication, layout.model.inventory, is_sharded=is_sharded)
+    weights = SentWeights.of(publication, scenario.training, layout.model.inventory, is_sharded=is_sharded)
     return publication_of(publication, storage.profile if storage else None, workload=layout.workload, weights=weights)
 
 
@@ -514,7 +514,7 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     yield from size_warnings(checkpoint_layout.size)
     yield from _table_warnings(results)
     yield from _adapter_warnings(scenario.training, model)
-    yield from saved_state_warnings(scenario.training)
+    yield from uncounted_state_warnings(scenario.training)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from results.layout.memory_warnings
     if results.layout.memory.step is not None:
@@ -539,4 +539,4 @@ def _warnings(results: _Results, cannot_run: CannotRun | None, limits: Iterable[
     restore_steps = workload.steps(checkpoint.restore)
     yield from needed_warnings(run.required.file_system_rates, storage, node=node, steps=restore_steps)
     yield from run_warnings(run, results.inputs, workload=workload, layout=on_nodes)
-    yield from publication_warnings(results.publication)
+    yield from publication_warnings(results.publication, has_adapters=scenario.training.adapters is not None)

@@ -19,7 +19,7 @@ from sizing.layout.formats import check_resharding
 from sizing.layout.manifest import ManifestRow, SavedByRank, manifest, saved_by_rank, small_file_rows
 from sizing.layout.sharding import Sharding
 from sizing.layout.size import weights_bytes
-from sizing.layout.trained_model import resolved_model, trained_inventory
+from sizing.layout.trained_model import resolved_model, trained_adapters, trained_inventory
 from sizing.model import ResolvedModel
 from sizing.run.checkpoint import check_nodes_of_copies
 from sizing.run.export import UNIVERSAL
@@ -248,10 +248,14 @@ def _compute_workload(
         universal = universal_of(inventory, checkpoint_layout, scenario.training, scenario.parallelism)
         workload = replace(workload, exported_bytes=universal.num_bytes, universal=universal)
     elif export is not None:
-        workload = replace(workload, exported_bytes=weights_bytes(model.inventory, export.dtype))
+        exported = model.inventory
+        if export.content == "adapters":
+            exported = trained_adapters(model.inventory, scenario.training)
+        workload = replace(workload, exported_bytes=weights_bytes(exported, export.dtype))
     models = scenario.training.reinforcement
     if models is not None and models.publication is not None:
-        workload = replace(workload, publications=stored_publications(models.publication, workload, model.inventory))
+        published = stored_publications(models.publication, workload, scenario.training, model.inventory)
+        workload = replace(workload, publications=published)
     return reduce_saves(
         workload,
         scenario.checkpoint.reduction,

@@ -9,7 +9,7 @@ from typing import get_args
 from sizing.errors import InvalidInput
 from sizing.frameworks.framework import FP32, FP32_TWICE
 from sizing.frameworks.registry import FRAMEWORKS
-from sizing.frameworks.trainers import TRAINERS
+from sizing.frameworks.trainers import COLOCATED, TRAINERS
 from sizing.state.optimizers import OPTIMIZERS, Dtype
 from sizing.state.saved_state import RANK_PART, SCHEDULE_MOMENTS, PartName, SavedDtype, StatePart
 from sizing.state.training import DOUBLE_QUANTIZED, Training
@@ -149,13 +149,19 @@ def resident_statistics(training: Training, *, is_sharded: bool) -> tuple[StateP
     return tuple(part for part in parts if part.name == "moments" and part.bytes_per_parameter is None)
 
 
-def saved_state_warnings(training: Training) -> Iterator[str]:
-    """Warn of parts whose saved dtype is not that in which GPU memory is counted.
+def uncounted_state_warnings(training: Training) -> Iterator[str]:
+    """Warn of parts whose saved dtype is not that in which GPU memory is counted, and of what it is counted without.
 
     >>> from sizing.state.training import SavedState
-    >>> [each[:53] for each in saved_state_warnings(Training(saved_state=SavedState(moments="bf16")))]
+    >>> [each[:53] for each in uncounted_state_warnings(Training(saved_state=SavedState(moments="bf16")))]
     ['training.saved_state.moments changes the files alone:']
     """
+    if training.reinforcement is not None or training.trainer in COLOCATED:
+        yield (
+            "GPU memory is that of training alone. An inference engine and a reference model on the same GPUs, as verl "
+            "has them in reinforcement learning, are not counted: they need room beside it, or give theirs back while "
+            "training runs"
+        )
     override = training.saved_state
     if override is None:
         return

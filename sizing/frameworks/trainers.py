@@ -251,6 +251,13 @@ TRAINERS: dict[TrainerName, Trainer] = {
 }
 """Trainers by the names that people give as training.framework."""
 
+COLOCATED: frozenset[TrainerName] = frozenset({"verl", "skyrl", "nemo-rl"})
+"""Trainers that make samples on the GPUs that train, unless they are told otherwise.
+
+Source: verl b178a3cd56f5, trainer/config/ppo_trainer.yaml, hybrid_engine; SkyRL, ppo_base_config.yaml, colocate_all;
+NeMo RL, examples/configs/grpo_math_1B.yaml, generation.colocated.enabled.
+"""
+
 
 def trainer_named(name: object) -> TrainerName | None:
     """Return the name of a trainer in any spelling; None for another.

@@ -22,7 +22,7 @@ from sizing.errors import InvalidInput, SizingError
 from sizing.model.catalog import model_named
 from sizing.model.inventory import Inventory
 from sizing.model.model import Model, resolve
-from sizing.model.trained import trained_whole
+from sizing.model.trained import trained_whole, with_adapters
 from sizing.state.training import DOUBLE_QUANTIZED, AdapterBias
 
 DEEPSPEED_JSON = "deepspeed-json"
@@ -192,6 +192,19 @@ def put_adapters(
     if reader.has(targets_name):
         reader.not_understood(targets_name, tensors)
     reader.need("training.adapters.tensors", tensors)
+
+
+def count_adapters(preset: str, *, rank: int, targets: Any) -> int:
+    """Count the parameters of adapters beside modules of a model of the catalog, by PEFT's names or its all-linear.
+
+    Raises InvalidInput for modules that the model lacks, and for all-linear where that differs by version.
+
+    >>> count_adapters("gpt2", rank=8, targets="c_attn") == 12 * 8 * (768 + 3 * 768)
+    True
+    """
+    names = [str(each).strip() for each in (targets if isinstance(targets, list) else str(targets).split(","))]
+    adapted = with_adapters(resolve(Model(preset=preset)).inventory, rank=rank, names=names, field="target_modules")
+    return sum(group.num_parameters for group in adapted if group.is_trained)
 
 
 def _tensors_of_targets(reader: SettingReader, targets: Any) -> tuple[str, ...] | str:

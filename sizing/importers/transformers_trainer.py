@@ -738,25 +738,27 @@ def read_trainer_checkpoint(reader: SettingReader, sharding: str | None) -> None
 def put_gathered_weights(reader: SettingReader) -> None:
     """Count the weights that a Trainer writes beside DeepSpeed's files; with ZeRO 3 where they are gathered.
 
-    Source: transformers 5.23, trainer.py, save_model: stage3_gather_16bit_weights_on_model_save.
+    With adapters these alone are written, whatever the stage and its setting. Source: transformers 5.23, trainer.py,
+    save_model: stage3_gather_16bit_weights_on_model_save, and exclude_frozen_parameters.
     """
     of_adapters = "training.adapters.rank"
-    has_adapters = reader.draft.value(of_adapters) is not None or of_adapters in reader.draft.needed
+    has_adapters = reader.draft.value(of_adapters) is not None
     if reader.is_on("save_only_model", default=False):
         why = "with save_only_model rank 0 alone writes model.safetensors: its bytes are counted, in DeepSpeed's files"
         reader.doubt("checkpoint.format", why)
         return
-    if has_adapters:
+    if of_adapters in reader.draft.needed:
         return
     stage, precision = reader.draft.value("parallelism.zero_stage"), reader.draft.value("training.precision")
     if stage is None or precision is None:
         return
-    if stage == 3 and not _gathers_weights(reader):
+    if stage == 3 and not has_adapters and not _gathers_weights(reader):
         return
     dtype = {"bf16-mixed": "bf16", "fp16-mixed": "fp16", "fp32": "fp32"}.get(precision)
     if dtype is None:
         return
     reader.put("checkpoint.export.every", 1, "save_only_model")
+    reader.put("checkpoint.export.content", "adapters" if has_adapters else None, "save_only_model")
     reader.put("checkpoint.export.dtype", dtype, "save_only_model")
     keep = reader.draft.value("retention.keep_last")
     if keep:

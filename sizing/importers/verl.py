@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sizing.config_files.reader import BESIDE_FILES, SettingReader, choice, put_optimizer_with
 from sizing.config_files.source import Unresolved
+from sizing.errors import SizingError
 from sizing.importers.importer import Importer
-from sizing.importers.trainer_settings import put_adapters, tell_unknown_flags
+from sizing.importers.trainer_settings import count_adapters, put_adapters, tell_unknown_flags
 from sizing.model.catalog import catalog, preset_of_name
 from sizing.model.model import Model, resolve
 
@@ -335,13 +337,20 @@ def _read(reader: SettingReader) -> None:
     elif strategy in ("fsdp", "fsdp2"):
         _read_fsdp(reader, values, f"{_ACTOR}fsdp_config.", ulysses=f"{_ACTOR}ulysses_sequence_parallel_size")
     _read_adapters(reader, values)
-    _read_critic(reader, values, strategy)
+    keeps = ["trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"]
+    if not _read_critic(reader, values, strategy):
+        reader.ignore(keeps.pop())
     if strategy == "megatron" and not reader.has(f"{_ACTOR}optim.optimizer"):
         reader.put("training.optimizer", "adam", f"{_ACTOR}optim.optimizer")
     else:
         put_optimizer_with(reader, f"{_ACTOR}optim.optimizer", f"{_ACTOR}{_OPTIMIZER_OVERRIDES}")
     _read_step(reader, values)
-    _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keep="trainer.max_actor_ckpt_to_keep")
+    for name in ("gpu_memory_utilization", "free_cache_engine"):
+        why = "is of the inference engine on the same GPUs, whose memory is not counted"
+        reader.not_understood(f"actor_rollout_ref.rollout.{name}", why)
+    why = "is of the reference model on the same GPUs, whose memory is not counted"
+    reader.not_understood("actor_rollout_ref.ref.fsdp_config.param_offload", why)
+    _read_checkpoint(reader, values, f"{_ACTOR}checkpoint.", keeps=keeps)
     reader.need("training.step_seconds", "a step of reinforcement learning also makes samples, which is not computed")
     tell_unknown_flags(reader)
 
@@ -508,7 +517,6 @@ _OF_CRITIC_WITH_FSDP = {
     "critic.model.fsdp_config.model_dtype": f"{_ACTOR}fsdp_config.model_dtype",
     "critic.model.fsdp_config.fsdp_size": f"{_ACTOR}fsdp_config.fsdp_size",
     "critic.ulysses_sequence_parallel_size": f"{_ACTOR}ulysses_sequence_parallel_size",
-    "critic.model.lora_rank": f"{_MODEL}lora_rank",
 }
 _OF_CRITIC = {"critic.strategy": f"{_ACTOR}strategy", "critic.optim.optimizer": f"{_ACTOR}optim.optimizer"}
 """Settings of the critic, which is counted like the actor, and those of the actor."""
@@ -516,14 +524,13 @@ _VALUES_OF_CRITIC = {
     "critic.model.fsdp_config.model_dtype": "fp32",
     "critic.model.fsdp_config.fsdp_size": -1,
     "critic.ulysses_sequence_parallel_size": 1,
-    "critic.model.lora_rank": 0,
     "critic.optim.optimizer": "AdamW",
 }
 """What holds of the critic where no setting says it, and the actor may have otherwise. Source: as _DEFAULTS."""
 
 
-def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> None:
-    """Set the critic's parameters. It is trained with the estimator gae, or where critic.enable says so."""
+def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -> bool:
+    """Set the critic's parameters, and return whether there is one: with the estimator gae, or by critic.enable."""
     estimator = str(values.get("algorithm.adv_estimator")).lower().rpartition(".")[2]
     enabled = values.get("critic.enable")
     has_critic = estimator == "gae" if enabled is None else enabled is True
@@ -531,7 +538,7 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         if enabled is None and estimator not in _WITHOUT_CRITIC:
             reader.need("training.reinforcement.critic_parameters", f"{estimator} may have a critic")
         reader.ignore("critic.*")
-        return
+        return False
     field = "training.reinforcement.critic_parameters"
     path = values.get("critic.model.path")
     preset = preset_of_name(path) if isinstance(path, str) else None
@@ -544,7 +551,7 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
         note = "a head of one value in place of the vocabulary's"
         if preset != reader.draft.value("model.preset"):
             note += "; of another model than the actor, which it is laid out like"
-        reader.put(field, count_critic(preset), *names, note=note)
+        put_critic(reader, values, preset, names=names, note=note)
     of_strategy = _OF_CRITIC_WITH_FSDP
     if strategy == "megatron":
         names = (*_DEGREES_OF_MEGATRON.values(), "dtype", "use_distributed_optimizer")
@@ -558,8 +565,34 @@ def _read_critic(reader: SettingReader, values: _Values, strategy: str | None) -
             reader.not_understood(name, f"differs from the actor's {of_actor}: the critic is counted like the actor")
         else:
             why = f"{name} is {own} by default, unlike the actor's: the critic is counted like the actor"
-            reader.doubt("training.reinforcement.critic_parameters", why)
+            reader.doubt(field, why)
     reader.ignore("critic.*")
+    return True
+
+
+def put_critic(reader: SettingReader, values: _Values, preset: str, *, names: Sequence[str], note: str) -> None:
+    """Set the parameters of a critic of that model; with adapters beside it, what is trained and what is frozen.
+
+    Its shards hold the frozen weights too. Source: verl, workers/fsdp_workers.py, _build_critic_model_optimizer, and
+    trainer/config/critic/dp_critic.yaml, whose target_modules are all-linear.
+    """
+    rank, targets = "critic.model.lora_rank", "critic.model.target_modules"
+    field = "training.reinforcement.critic_parameters"
+    if values.number("critic.model.lora.rank"):
+        reader.not_understood("critic.model.lora.rank", "gives the critic adapters of Megatron, which are not counted")
+        reader.doubt(field, "the critic is trained by adapters of Megatron, and counted as trained whole")
+    if not values.number(rank):
+        reader.put(field, count_critic(preset), *names, note=note)
+        return
+    try:
+        num_trained = count_adapters(preset, rank=values.number(rank) or 0, targets=values.get(targets, "all-linear"))
+    except SizingError as error:
+        reader.not_understood(rank, f"gives the critic adapters that are not known here: {error}")
+        reader.need(field, "the critic is trained by adapters")
+        return
+    reader.put(field, num_trained, rank, targets, note=f"of the critic's adapters; {note}")
+    frozen = "training.reinforcement.saved_frozen_parameters"
+    reader.put(frozen, count_critic(preset), *names, note="frozen weights under the critic's adapters")
 
 
 def count_critic(preset: str) -> int:
@@ -601,23 +634,30 @@ def _read_step(reader: SettingReader, values: _Values) -> None:
         reader.need("training.frozen", "freeze_vision_tower is on")
 
 
-def _read_checkpoint(reader: SettingReader, values: _Values, block: str, *, keep: str) -> None:
-    """Set interval, retention, mode and content of checkpoints."""
+def _read_checkpoint(reader: SettingReader, values: _Values, block: str, *, keeps: Sequence[str]) -> None:
+    """Set interval, retention, mode and content of checkpoints.
+
+    `keeps`: settings that limit the checkpoints of the actor, and of the critic where there is one, which verl removes
+    each for itself (ray_trainer.py, _save_checkpoint). A run that keeps more of one than of the other counts the more.
+    """
     every = values.get("trainer.save_freq")
     if isinstance(every, int) and every > 0:
         reader.put("checkpoint.interval_steps", every, "trainer.save_freq")
     else:
         reader.not_understood("trainer.save_freq", "saves after the last step alone, or is not known here")
         reader.need("checkpoint.interval_seconds", "trainer.save_freq says no number of steps")
-    kept = values.number(keep)
-    if kept is not None and kept > 0:
-        reader.put("retention.keep_last", kept, keep)
-    elif values.is_on("trainer.remove_previous_ckpt_in_save"):
+    limits = {name: max(values.number(name) or 0, 0) for name in keeps}
+    if values.is_on("trainer.remove_previous_ckpt_in_save"):
         reader.put("retention.keep_last", 1, "trainer.remove_previous_ckpt_in_save")
-    else:
+    elif not limits[keeps[0]]:
         reader.need("retention.keep_last", "all checkpoints of the run are kept")
-    for name in ("trainer.max_critic_ckpt_to_keep", "trainer.remove_previous_ckpt_in_save"):
-        values.get(name)
+    else:
+        reader.put("retention.keep_last", max(limits.values()), *filter(limits.get, keeps))
+        if not all(limits.values()):
+            reader.doubt("retention.keep_last", f"all checkpoints of the critic are kept without {keeps[-1]}")
+        elif len(set(limits.values())) > 1:
+            reader.doubt("retention.keep_last", f"{' and '.join(keeps)} differ: the larger counts for both")
+    values.get("trainer.remove_previous_ckpt_in_save")
     reader.put("checkpoint.mode", "async" if values.is_on(f"{block}async_save") else "sync", f"{block}async_save")
     contents = reader.first(f"{block}save_contents", f"{block}contents")
     parts = values.get(contents, ["model", "optimizer", "extra"])
@@ -673,7 +713,7 @@ def _read_sft(reader: SettingReader) -> None:
         if any(each.startswith("checkpoint.") for each in reader.source.settings)
         else "trainer.checkpoint."
     )
-    _read_checkpoint(reader, values, block, keep="trainer.max_ckpt_to_keep")
+    _read_checkpoint(reader, values, block, keeps=("trainer.max_ckpt_to_keep",))
     tell_unknown_flags(reader)
 
 

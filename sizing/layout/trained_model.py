@@ -39,8 +39,9 @@ from sizing.state.optimizers import needs_matrices
 from sizing.state.scaled_dtypes import QUANTIZED_BYTES
 from sizing.state.training import DOUBLE_QUANTIZED, Adapters, TrainerName
 
+CRITIC = "critic"
 FROZEN_MODELS = "frozen_models"
-"""Name of the tensors of reference and reward models, which are saved beside the trained models."""
+"""Names of the tensors of a critic, and of reference and reward models that are saved beside the trained models."""
 
 
 def resolved_model(model: Model, training: Training, parallelism: Parallelism) -> ResolvedModel:
@@ -83,7 +84,7 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
         inventory = with_ends_on_one_stage(inventory)
     models, beside = training.reinforcement, list[tuple[str, int, bool]]()
     if models is not None and models.critic_parameters is not None:
-        beside.append(("critic", models.critic_parameters, True))
+        beside.append((CRITIC, models.critic_parameters, True))
     if models is not None and models.saved_frozen_parameters is not None:
         beside.append((FROZEN_MODELS, models.saved_frozen_parameters, False))
     inventory = with_counts(inventory, beside)
@@ -95,6 +96,23 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
             remedy=f"choose another, or {DESCRIBE}",
         )
     return inventory
+
+
+def trained_adapters(inventory: Inventory, training: Training) -> Inventory:
+    """Select the adapters, with what is trained beside them of the same model: no critic.
+
+    Raises InvalidInput without adapters, and for a name that no tensor has.
+
+    >>> from sizing.model import catalog
+    >>> adapters = trained_adapters(catalog()["gpt2"].inventory, Training(adapters=Adapters(rank=8)))
+    >>> sum(group.num_parameters for group in adapters) == 12 * 8 * (768 + 3 * 768)
+    True
+    """
+    if training.adapters is None:
+        remedy = "give training.adapters.rank, or content full"
+        rule = "is required where adapters alone are exported or go to inference"
+        raise InvalidInput.of("training.adapters", rule, value=None, remedy=remedy)
+    return tuple(each for each in trained_inventory(inventory, training) if each.is_trained and each.name != CRITIC)
 
 
 def with_bare_parameters(inventory: Inventory, training: Training) -> Inventory:

@@ -24,6 +24,7 @@ from sizing.units import ByteCount
 
 ExportWriter = Literal["rank-0", "every-rank", "afterwards"]
 ExportFormat = Literal["safetensors", "deepspeed-universal"]
+ExportContent = Literal["full", "adapters"]
 UNIVERSAL: ExportFormat = "deepspeed-universal"
 
 _SHARD_BYTES = 50_000_000_000
@@ -42,6 +43,11 @@ class Export(InputModel):
         description="What is written. With safetensors consolidated weights in Hugging Face format; with "
         "deepspeed-universal what ds_to_universal makes of a DeepSpeed checkpoint, afterwards: weights, fp32 copy and "
         "moments of each parameter in a folder of its own, which any layout loads.",
+    )
+    content: AnySpelling[ExportContent] = Field(
+        "full",
+        description="Weights that are exported. With full all of them, into which adapters are merged; with adapters "
+        "(training.adapters) these alone, and modules that are trained whole beside them.",
     )
     dtype: Dtype | ScaledDtype = Field(
         "bf16", description="Dtype of the exported weights. fp8-block and the MX formats count their scales."
@@ -77,7 +83,7 @@ class Export(InputModel):
     def _a_universal_checkpoint_is_as_deepspeed_writes_it(self) -> Self:
         if self.format != UNIVERSAL:
             return self
-        for name in ("dtype", "shard_bytes"):
+        for name in ("content", "dtype", "shard_bytes"):
             if name in self.model_fields_set:
                 raise broken_rule(f"has format {UNIVERSAL} and {name}, which is of safetensors", f"remove {name}")
         if self.written_by != "afterwards":
@@ -91,7 +97,7 @@ class Exported(Figures):
     """The `export` block of the report: what `checkpoint.export` writes."""
 
     num_bytes: int = Field(
-        description="Bytes of one export: all weights once, in checkpoint.export.dtype; of a universal checkpoint fp32 "
+        description="Bytes of one export: its weights once, in checkpoint.export.dtype; of a universal checkpoint fp32 "
         "weights and moments once, and copies of files with weights."
     )
     num_files: int = Field(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import get_args
 
 from pydantic import Field
 
 from sizing.cluster.node import gpu_named
 from sizing.layout.size import weights_bytes
+from sizing.layout.trained_model import trained_adapters
 from sizing.model.inventory import Inventory
 from sizing.provenance import Assumption
 from sizing.ranges import PlausibleRange, plausible_range
@@ -17,6 +18,7 @@ from sizing.run.figures import Figures
 from sizing.run.workload import CheckpointWorkload, StoredPublications
 from sizing.state.reinforcement import LOAD, NETWORK_FRACTION, Content, Publication
 from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.state.training import Training
 from sizing.storage.limits import Demand, Direction, steps_seconds
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import as_number
@@ -31,9 +33,9 @@ _MIN_GATHER_FRACTION, _GATHER_FRACTION = 0.6, LINKS_FRACTION
 class Published(Figures):
     """The `publication` block of the report: what `training.reinforcement.publication` sends."""
 
-    content: Content = Field(description="What is sent: all weights, or the values that have changed.")
+    content: Content = Field(description="What is sent: all weights, the values that have changed, or adapters.")
     weights_bytes: int = Field(description="Bytes of all weights of the policy in the dtype of inference.")
-    num_tensors: int = Field(description="Tensors of the model, scales included, which an engine loads one by one.")
+    num_tensors: int = Field(description="Tensors that are sent, scales included, which an engine loads one by one.")
     replica_bytes: int = Field(description="Bytes that one inference engine receives in each publication.")
     sent_bytes: int = Field(description="Bytes that all inference engines receive in each publication.")
     gather_seconds: float | None = Field(
@@ -72,23 +74,26 @@ class Published(Figures):
 
 @dataclass(frozen=True, slots=True)
 class SentWeights:
-    """What trainers send: all weights, in so many tensors, 0 where nobody knows.
+    """What trainers send of all weights of the policy, in so many tensors, 0 where nobody knows.
 
     `is_sharded`: no GPU of the trainers has them all.
     """
 
+    weights_bytes: int
     num_bytes: int
     num_tensors: int
     is_sharded: bool
 
     @classmethod
-    def of(cls, publication: Publication, inventory: Inventory, *, is_sharded: bool) -> SentWeights:
-        """Count all weights in the dtype of inference; a dtype with scales has a tensor of them for each matrix."""
-        known = [group for group in inventory if group.placement != "spread"]
-        has_scales = publication.dtype in get_args(ScaledDtype)
+    def of(cls, publication: Publication, training: Training, inventory: Inventory, *, is_sharded: bool) -> SentWeights:
+        """Count what is sent in the dtype of inference; a dtype with scales has a tensor of them for each matrix."""
+        tensors = sent_tensors(publication, training, inventory)
+        known = [group for group in tensors if group.placement != "spread"]
+        has_scales = publication.sent_dtype in get_args(ScaledDtype)
         num_scales = sum(group.num_tensors for group in known if group.is_hidden_matrix) if has_scales else 0
         num_tensors = sum(group.num_tensors for group in known) + num_scales
-        return cls(weights_bytes(inventory, publication.dtype), num_tensors, is_sharded)
+        whole = weights_bytes(inventory, publication.dtype)
+        return cls(whole, sent_bytes(publication, tensors), num_tensors, is_sharded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +162,25 @@ def publication_of(
     between GPU and host, the line rate N of a node of an engine of m nodes: trainers gather in W / (g r); through host
     memory they copy in 2 W / (G c); each node receives W, or W / m peer to peer, in W / (f N); an engine loads in n t.
     Buckets let receiving and loading overlap: gather + copy + max(receive, load). A delta is the given fraction of the
-    weights, with as many tensors. Over storage all writers write once and each engine reads.
+    weights, with as many tensors; of adapters alone W and n are theirs. Over storage all writers write once and each
+    engine reads.
     Assumes that a pipelined broadcast reaches all nodes at the rate of one, and leaves out the metadata that trainers
     and engines agree on first.
     Source: Chan et al. 2007, lower bound of the broadcast's bandwidth term; MoonshotAI, checkpoint-engine, README.md,
     for the stages and their overlap; NVIDIA-NeMo/RL#1379, where overlap made 13 s into 5.5; g, c, f and t: as in
     `ranges.toml`.
     """
-    sent = replace(weights, num_bytes=sent_bytes(publication, weights.num_bytes))
     assumed, fast, slow = (
-        _stages(_StageRates.of(publication, fast=end), publication, profile, workload, sent)
+        _stages(_StageRates.of(publication, fast=end), publication, profile, workload, weights)
         for end in (None, True, False)
     )
     seconds, is_measured = assumed.seconds, publication.replica_bytes_per_second is not None
     return Published.of(
         content=publication.content,
-        weights_bytes=weights.num_bytes,
-        num_tensors=sent.num_tensors,
-        replica_bytes=sent.num_bytes,
-        sent_bytes=sent.num_bytes * publication.num_replicas,
+        weights_bytes=weights.weights_bytes,
+        num_tensors=weights.num_tensors,
+        replica_bytes=weights.num_bytes,
+        sent_bytes=weights.num_bytes * publication.num_replicas,
         gather_seconds=assumed.gather,
         copy_seconds=assumed.copy,
         write_seconds=assumed.write,
@@ -185,7 +190,7 @@ def publication_of(
         seconds_low=seconds if is_measured or seconds is None else fast.overlapping_seconds,
         seconds_high=seconds if is_measured or seconds is None else slow.sequential_seconds,
         step_fraction=None if seconds is None else seconds / publication.interval_seconds,
-        mean_bytes_per_second=sent.num_bytes * publication.num_replicas / publication.interval_seconds,
+        mean_bytes_per_second=weights.num_bytes * publication.num_replicas / publication.interval_seconds,
     )
 
 
@@ -237,8 +242,14 @@ def publication_assumptions(publication: Publication | None, block: Published | 
         yield Assumption(field=f"{path}.load_seconds_per_tensor", value=LOAD.midpoint, reason=unknown + LOAD.reason)
 
 
-def publication_warnings(block: Published | None) -> Iterator[str]:
-    """Warn of publications that are not done in time, or whose time is not known."""
+def publication_warnings(block: Published | None, *, has_adapters: bool) -> Iterator[str]:
+    """Warn of publications that are not done in time, or whose time is not known, and of adapters that are merged."""
+    if block is not None and has_adapters and block.content == "full":
+        yield (
+            "A publication sends all weights, with the adapters merged into them. Where engines hold the frozen "
+            "weights and receive the adapters alone (verl with layered_summon, ms-swift with vllm_enable_lora), give "
+            "training.reinforcement.publication.content adapters"
+        )
     if block is not None and block.seconds is None:
         yield (
             "No rate for training.reinforcement.publication: its time is not computed. Give "
@@ -256,7 +267,7 @@ def publication_warnings(block: Published | None) -> Iterator[str]:
 
 
 def stored_publications(
-    publication: Publication, workload: CheckpointWorkload, inventory: Inventory
+    publication: Publication, workload: CheckpointWorkload, training: Training, inventory: Inventory
 ) -> StoredPublications | None:
     """What publications write to the storage and read from it; None over the network.
 
@@ -264,7 +275,7 @@ def stored_publications(
     """
     if publication.over == "network":
         return None
-    sent = sent_bytes(publication, weights_bytes(inventory, publication.dtype))
+    sent = sent_bytes(publication, sent_tensors(publication, training, inventory))
     writing, reading = _stored_steps(publication, workload, sent)
     return StoredPublications(
         interval_seconds=publication.interval_seconds,
@@ -275,14 +286,27 @@ def stored_publications(
     )
 
 
-def sent_bytes(publication: Publication, num_bytes: int) -> int:
-    """Bytes of one publication of so many bytes of weights: all of them, or the fraction that a delta has.
+def sent_tensors(publication: Publication, training: Training, inventory: Inventory) -> Inventory:
+    """Select the tensors of a policy that go to inference: its adapters alone, or the model that they are merged into.
+
+    Source: TRL 1.9, generation/vllm_generation.py, sync_weights, which merges them; verl b178a3cd56f5,
+    workers/fsdp_workers.py, rollout_mode, which sends frozen weights and adapters each time unless layered_summon is
+    on, and then adapters alone; ms-swift, vllm_enable_lora.
+    """
+    return trained_adapters(inventory, training) if publication.content == "adapters" else inventory
+
+
+def sent_bytes(publication: Publication, tensors: Inventory) -> int:
+    """Bytes of one publication of tensors in the dtype of inference: all of them, or the fraction that a delta has.
 
     Source: definition.
 
-    >>> sent_bytes(Publication(interval_seconds=30, content="delta", delta_fraction=0.02), 1000)
+    >>> from sizing.model.inventory import TensorGroup
+    >>> norm = TensorGroup("norm", (500,), 1, layers=range(1))
+    >>> sent_bytes(Publication(interval_seconds=30, content="delta", delta_fraction=0.02), (norm,))
     20
     """
+    num_bytes = weights_bytes(tensors, publication.sent_dtype)
     return round(num_bytes * (publication.delta_fraction if publication.content == "delta" else 1.0))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -14,7 +14,7 @@ from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.strict_model import InputModel
 from sizing.units import BytesPerSecond, Fraction, OrText, PositiveSeconds, Seconds, parse_count
 
-Content = Literal["full", "delta"]
+Content = Literal["full", "delta", "adapters"]
 Way = Literal["network", "storage"]
 Transfer = Literal["broadcast", "peer-to-peer"]
 
@@ -32,7 +32,9 @@ class Publication(InputModel):
         description="Seconds from one publication to the next: an RL step, where each is published."
     )
     content: AnySpelling[Content] = Field(
-        "full", description="What is sent. With full all weights, with delta the values that have changed."
+        "full",
+        description="What is sent. With full all weights, into which adapters are merged; with delta the values that "
+        "have changed; with adapters (training.adapters) these alone, to engines that hold the frozen weights.",
     )
     delta_fraction: OrText[Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]] = Field(
         _DELTA.midpoint,
@@ -41,7 +43,9 @@ class Publication(InputModel):
         f"Default: {_DELTA.midpoint:g}, midpoint of published ones; it counts with content delta alone.",
     )
     dtype: Dtype | ScaledDtype = Field(
-        "bf16", description="Dtype in which inference takes the weights. fp8-block and the MX formats count scales."
+        "bf16",
+        description="Dtype in which inference takes the weights. fp8-block and the MX formats count scales; adapters "
+        "alone are then in bf16.",
     )
     over: AnySpelling[Way] = Field(
         "network",
@@ -84,6 +88,12 @@ class Publication(InputModel):
         "rates, and the loading of tensors.",
     )
 
+    @property
+    def sent_dtype(self) -> Dtype | ScaledDtype:
+        """Dtype of what is sent: beside weights with scales engines take adapters in 16 bits (vLLM, lora_dtype)."""
+        has_scales = self.dtype in get_args(ScaledDtype)
+        return "bf16" if self.content == "adapters" and has_scales else self.dtype
+
 
 class Reinforcement(InputModel):
     """Models beside the policy, which `model` describes.
@@ -99,7 +109,8 @@ class Reinforcement(InputModel):
     )
     saved_frozen_parameters: _Parameters | None = Field(
         None,
-        description="Parameters of frozen models (reference, reward) whose weights are saved in each checkpoint. "
+        description="Parameters of frozen models (reference, reward, what adapters of a critic stand beside) whose "
+        "weights are saved in each checkpoint. "
         "Default: none are, as they do not change.",
     )
     publication: Publication | None = Field(

@@ -602,6 +602,19 @@ def test_gathered_weights_have_an_effect_with_zero_3_alone(stage: int, gathers: 
     assert has_effect is (stage == 3)
 
 
+@pytest.mark.parametrize(("stage", "gathers"), [(3, True), (3, False), (2, False)])
+def test_adapters_are_written_beside_deepspeeds_files_with_each_stage(stage: int, gathers: bool) -> None:
+    gathering = {"stage": stage, "stage3_gather_16bit_weights_on_model_save": gathers}
+    deepspeed = json.dumps({"bf16": {"enabled": True}, "zero_optimization": gathering})
+    report = import_texts(
+        f"deepspeed train.py {_FLAGS} --bf16 True --deepspeed x.json --use_peft --lora_r 16 "
+        "--lora_target_modules q_proj v_proj --model_name_or_path meta-llama/Llama-3.1-8B",
+        deepspeed,
+    )
+    expected = {"checkpoint.export.content": "adapters", "checkpoint.export.dtype": "bf16"}
+    assert fields_of(report, expected) == expected
+
+
 _FSDP = f"torchrun --nproc_per_node 8 train.py --fsdp full_shard --bf16 True --save_steps 9 {_FLAGS}"
 
 

@@ -168,6 +168,58 @@ def test_a_config_of_its_own_is_asked_for() -> None:
     assert "training.framework" in {each.field for each in report.needed}
 
 
+@pytest.mark.parametrize("of_actor", ["", "actor_rollout_ref.model.lora_rank=32"])
+def test_adapters_of_the_critic_are_trained_alone(of_actor: str) -> None:
+    """Rank 32 beside all linear modules of Qwen2.5-0.5B, whose layers have queries of 896 x 896 and keys of 128 x 896."""
+    report = import_texts(
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct trainer.nnodes=1 "
+        f"critic.model.path=Qwen/Qwen2.5-0.5B-Instruct trainer.save_freq=5 critic.model.lora_rank=32 {of_actor}"
+    )
+    of_attention, of_feed_forward = 2 * (896 + 896) + 2 * (896 + 128), 3 * (896 + 4864)
+    expected = {
+        "training.reinforcement.critic_parameters": 24 * 32 * (of_attention + of_feed_forward),
+        # 494,032,768 parameters with tied embeddings, of which none is the head's: a head of 896 + 1 is added.
+        "training.reinforcement.saved_frozen_parameters": 494_032_768 + 897,
+    }
+    assert fields_of(report, expected) == expected
+
+
+def test_that_engine_and_reference_model_on_the_same_gpus_are_not_counted_is_told() -> None:
+    settings = {
+        "actor_rollout_ref.rollout.gpu_memory_utilization": "0.6",
+        "actor_rollout_ref.rollout.free_cache_engine": "False",
+        "actor_rollout_ref.ref.fsdp_config.param_offload": "True",
+    }
+    report = import_texts(f"{_PPO} algorithm.adv_estimator=grpo {' '.join(map('='.join, settings.items()))}")
+    notes = {row.setting: row.note for row in report.not_understood}
+    assert all("on the same GPUs, whose memory is not counted" in notes[name] for name in settings)
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "why"),
+    [
+        ("trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=3", 3, None),
+        ("trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=1", 3, "differ: the larger counts for both"),
+        ("trainer.max_actor_ckpt_to_keep=1 trainer.max_critic_ckpt_to_keep=4", 4, "differ: the larger counts for both"),
+        ("trainer.max_actor_ckpt_to_keep=3", 3, "all checkpoints of the critic are kept"),
+        ("trainer.max_critic_ckpt_to_keep=3", None, "all checkpoints of the run are kept"),
+        ("trainer.remove_previous_ckpt_in_save=true trainer.max_actor_ckpt_to_keep=3", 1, None),
+        ("critic.enable=false trainer.max_actor_ckpt_to_keep=3 trainer.max_critic_ckpt_to_keep=1", 3, None),
+    ],
+)
+def test_actor_and_critic_each_have_a_limit_of_checkpoints(words: str, kept: int | None, why: str | None) -> None:
+    report = import_texts(
+        f"{_PPO} algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct trainer.nnodes=1 "
+        f"critic.model.path=Qwen/Qwen2-7B-Instruct trainer.save_freq=5 {words}"
+    )
+    assert fields_of(report, ["retention.keep_last"]) == {"retention.keep_last": kept}
+    said = {each.field: each.why for each in report.needed}.get("retention.keep_last", "")
+    assert (why or "") in said
+    assert bool(said) is (why is not None)
+    is_ignored = "trainer.max_critic_ckpt_to_keep" in {row.setting for row in report.no_matter}
+    assert is_ignored is ("critic.enable=false" in words)
+
+
 @pytest.mark.parametrize(
     ("words", "told", "is_asked"),
     [
@@ -177,8 +229,9 @@ def test_a_config_of_its_own_is_asked_for() -> None:
         ("critic.model.fsdp_config.model_dtype=bfloat16", {"critic.model.fsdp_config.model_dtype"}, False),
         ("actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16", set(), True),
         ("critic.optim.optimizer=SGD", {"critic.optim.optimizer"}, False),
-        ("critic.model.lora_rank=32", {"critic.model.lora_rank"}, False),
-        ("actor_rollout_ref.model.lora_rank=32", set(), True),
+        ("critic.model.lora_rank=32", set(), False),
+        ("critic.model.lora.rank=32", {"critic.model.lora.rank"}, True),
+        ("actor_rollout_ref.model.lora_rank=32", set(), False),
         ("critic.ulysses_sequence_parallel_size=2", {"critic.ulysses_sequence_parallel_size"}, False),
     ],
 )

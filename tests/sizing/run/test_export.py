@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.report import SizingReport
+from sizing.report import SizingReport, answer
 from sizing.run.export import Exported
 from tests.sizing.run.scenarios import report
 
@@ -68,6 +68,18 @@ def test_exports_take_capacity_beside_the_checkpoints() -> None:
     kept = report(checkpoint={"export": {"every": 1, "keep": 3}}).capacity
     assert kept.exported_bytes == 4 * WEIGHTS
     assert kept.capacity_bytes == report().capacity.capacity_bytes + 4 * WEIGHTS
+
+
+def test_adapters_alone_are_exported_where_asked() -> None:
+    """LoRA of rank 8 beside queries (4096 x 4096) and values (4096 x 1024) of 32 layers, in 2 bytes."""
+    export = {"every": 1, "content": "adapters"}
+    asked: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "checkpoint": {"export": export}}
+    found = block(answer(asked | {"training": {"adapters": {"rank": 8}}}))
+    assert found.num_bytes == 2 * 32 * 8 * ((4096 + 4096) + (4096 + 1024))
+    with pytest.raises(InvalidInput, match="adapters alone are exported"):
+        answer(asked)
+    with pytest.raises(InvalidInput, match="remove content"):
+        report(checkpoint={"export": export | {"format": "deepspeed-universal"}})
 
 
 def test_shards_lie_beside_the_export_of_every_rank_while_it_is_written() -> None:

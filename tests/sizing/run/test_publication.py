@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sizing.errors import InvalidInput
 from sizing.published import published as published_facts
 from sizing.questions.answer.state_rows import beside_rows
 from sizing.report import SizingReport, answer
@@ -143,3 +144,37 @@ def test_the_critic_does_not_go_to_inference() -> None:
     found = answer(DOCUMENT | {"training": {"reinforcement": models}}).publication
     assert found is not None
     assert found.weights_bytes == 2 * POLICY
+
+
+ADAPTERS = 32 * 16 * ((4096 + 4096) + (4096 + 1024))
+"""Parameters of LoRA of rank 16 beside the queries (4096 x 4096) and values (4096 x 1024) of 32 layers."""
+
+
+def adapting(**reinforcement: Any) -> SizingReport:
+    training = {"adapters": {"rank": 16}, "reinforcement": reinforcement}
+    return answer(DOCUMENT | {"training": training})
+
+
+def test_adapters_alone_go_to_engines_that_hold_the_frozen_weights() -> None:
+    over = {"interval_seconds": 30, "content": "adapters", "over": "storage", "num_replicas": 4}
+    report = adapting(critic_parameters="8B", publication=over)
+    found: Any = report.publication
+    assert (found.weights_bytes, found.replica_bytes, found.sent_bytes) == (2 * POLICY, 2 * ADAPTERS, 8 * ADAPTERS)
+    assert found.num_tensors == 32 * 2 * 2
+    assert report.capacity.published_bytes == 2 * ADAPTERS
+    in_fp8: Any = adapting(publication=over | {"dtype": "fp8-block"}).publication
+    assert in_fp8.replica_bytes == 2 * ADAPTERS
+    assert in_fp8.num_tensors == 32 * 2 * 2
+    assert not any("adapters merged" in warning for warning in report.warnings)
+
+
+def test_that_adapters_are_merged_into_all_weights_is_said() -> None:
+    report = adapting(publication={"interval_seconds": 30})
+    found: Any = report.publication
+    assert found.replica_bytes == 2 * POLICY
+    assert any("training.reinforcement.publication.content adapters" in warning for warning in report.warnings)
+
+
+def test_adapters_that_nobody_trains_are_not_sent() -> None:
+    with pytest.raises(InvalidInput, match="adapters alone are exported or go to inference"):
+        publishing(content="adapters")

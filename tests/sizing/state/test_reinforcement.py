@@ -47,6 +47,20 @@ def test_a_delta_larger_than_the_weights_is_refused() -> None:
         total_bytes(publication=publication)
 
 
+@pytest.mark.parametrize(
+    ("training", "is_said"),
+    [
+        ({"framework": "verl"}, True),
+        ({"framework": "SkyRL"}, True),
+        ({"framework": "fsdp2"}, False),
+        ({"framework": "megatron", "reinforcement": {"critic_parameters": "8B"}}, True),
+    ],
+)
+def test_that_gpu_memory_is_without_what_makes_samples_is_said(training: dict[str, Any], is_said: bool) -> None:
+    warnings = answer(DOCUMENT | {"training": training}).warnings
+    assert any("An inference engine and a reference model on the same GPUs" in each for each in warnings) is is_said
+
+
 def test_bytes_per_parameter_are_of_the_models_that_are_trained() -> None:
     """Adam in Megatron keeps 14 per parameter; a frozen model as large adds 2 of weights to each."""
     asked: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
