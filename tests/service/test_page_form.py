@@ -174,6 +174,19 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert "512 x dgx-a100; data 8, chosen for you" in words(page.locator("#shown"))
 
 
+def test_a_slider_that_has_the_focus_follows_what_was_typed_beside_it(page: Page) -> None:
+    typed(page, "model", "llama-3.1-8b")
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        field(page, "cluster.num_gpus").fill("8")
+        field(page, "cluster.num_gpus").press("Tab")
+    answered(page)
+    focused = slider(page, "cluster.num_gpus")
+    assert focused.evaluate("(slider) => slider === document.activeElement")
+    assert focused.evaluate(SLID) == "8"
+    pressed(page, focused, "ArrowRight")
+    assert scenario(page)["cluster"]["num_gpus"] == 16
+
+
 def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_said_beside_its_field(
     page: Page,
 ) -> None:
