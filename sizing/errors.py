@@ -113,7 +113,8 @@ def require_one_of(block: BaseModel, names: tuple[str, ...]) -> None:
     """Refuse a block unless exactly one of some fields is given. For use in its validator."""
     given = [name for name in names if getattr(block, name) is not None]
     if len(given) != 1:
-        raise broken_rule(f"{_ONE_OF}{', '.join(names)}{_FOUND}{' and '.join(given) or 'none'}", "keep one")
+        rule = f"{_ONE_OF}{', '.join(names)}{_FOUND}{' and '.join(given) or 'none'}"
+        raise broken_rule(rule, "keep one" if given else "give one")
 
 
 def alternatives_in(rule: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import re
 from datetime import datetime
 from functools import cache
@@ -28,6 +29,7 @@ CONTENT_SECURITY_POLICY = (
 _FIGURE = re.compile(r"[-+]?\W?[\d.,]+( ?%| [A-Za-z/]{1,6})?")
 _NO_FIGURE = ("", "-", UNKNOWN, "never")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|min|h|days|x|[kMGTPE]?i?B(?:/s)?)(?!\w))")
+_WITHIN_NAME = re.compile(r"(?<=[a-z])[._](?=[a-z])")
 _MAX_COLUMNS = 7
 """Max columns that a sheet of paper holds in letters of the usual size."""
 _MANY_COLUMNS = 4
@@ -100,7 +102,13 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["with_units"] = _keep_units
+
+    def keep_words(text: str) -> str:
+        """Keep each figure on one line with its unit, and let the name of a field break between its words alone."""
+        kept = html.escape(_BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text))
+        return jinja2.filters.do_mark_safe(_WITHIN_NAME.sub(r"\g<0><wbr>", kept))
+
+    environment.filters["with_units"] = keep_words
     environment.filters["shape"] = _shape
     environment.filters["figure_columns"] = _find_figure_columns
     return environment.from_string(_asset("page.html"))
@@ -123,11 +131,6 @@ def _find_figure_columns(grid: Grid) -> frozenset[int]:
         if place and figures and all(_FIGURE.fullmatch(cell) for cell in figures):
             places.add(place)
     return frozenset(places)
-
-
-def _keep_units(text: str) -> str:
-    """Keep each figure on one line with its unit."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _asset(name: str) -> str:

@@ -406,7 +406,7 @@ def _gpu_memory(inputs: LimitInputs) -> Iterator[JobLimit]:
     """Yield the memory of the fullest GPU in a save: training, and what rank 0 gathers beside it."""
     memory, saved_as = inputs.gpu_memory, inputs.checkpoint_layout.saved_as
     extra = _gpu_save_bytes(inputs)
-    training = memory.gpu_state_bytes if memory.total_bytes is None else memory.total_bytes
+    training = "training without activations, and" if memory.total_bytes is None else "training with"
     most = rank_0_planning_bytes(inputs.parallelism.num_gpus, bytes_per_peer=BYTES_PER_PEER[1])
     what = "the largest tensor whole"
     if saved_as.planning:
@@ -415,9 +415,9 @@ def _gpu_memory(inputs: LimitInputs) -> Iterator[JobLimit]:
         yield _row(
             "gpu-memory",
             "bytes",
-            needed=training + extra,
+            needed=memory.held_bytes + extra,
             limit=memory.gpu_memory_bytes,
-            needs=f"training with {decimal_bytes_text(extra)} on GPU 0 for {what}",
+            needs=f"{training} {decimal_bytes_text(extra)} on GPU 0 for {what}",
             setting='init_process_group("cpu:gloo,cuda:nccl"), so that plans are gathered on CPUs'
             if saved_as.planning
             else "checkpoint.format fsdp-sharded",

@@ -244,6 +244,17 @@ class GpuMemory(StrictModel):
         return self.gpu_state_bytes if self.total_bytes is None else self.total_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes that the fullest GPU is known to hold at one time: those needed, and what is gathered beside the state.
+
+        Source: definition.
+
+        >>> GpuMemory(gpu_state_bytes=7, gathered_bytes=2, gpu_memory_bytes=None, state_fits=None).held_bytes
+        9
+        """
+        return self.needed_bytes + (self.gathered_bytes or 0)
+
+    @property
     def runs(self) -> bool | None:
         """Whether the bytes known to be needed fit; None where the GPU's memory is unknown."""
         return self.state_fits if self.fits is None else self.fits

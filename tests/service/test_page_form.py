@@ -174,6 +174,19 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert "512 x dgx-a100; data 8, chosen for you" in words(page.locator("#shown"))
 
 
+def test_a_slider_that_has_the_focus_follows_what_was_typed_beside_it(page: Page) -> None:
+    typed(page, "model", "llama-3.1-8b")
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        field(page, "cluster.num_gpus").fill("8")
+        field(page, "cluster.num_gpus").press("Tab")
+    answered(page)
+    focused = slider(page, "cluster.num_gpus")
+    assert focused.evaluate("(slider) => slider === document.activeElement")
+    assert focused.evaluate(SLID) == "8"
+    pressed(page, focused, "ArrowRight")
+    assert scenario(page)["cluster"]["num_gpus"] == 16
+
+
 def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_said_beside_its_field(
     page: Page,
 ) -> None:
@@ -226,6 +239,24 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     page.get_by_role("button", name="Remove price 2").click()
     answered(page)
     assert amount.input_value() == ""
+
+
+def test_an_emptied_table_asks_nothing_until_a_column_has_a_value(page: Page) -> None:
+    asked_for(page, "offers")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.extend([request.url] * (request.method == "POST")))
+    page.get_by_role("button", name="Empty table").click()
+    page.locator("#problems").get_by_text("No offer has a value yet: type a known storage system").wait_for()
+    answered(page)
+    assert asked == []
+    assert page.locator("#problems .problem").count() == 0
+    assert page.locator("#shown").get_attribute("class") == "stale"
+    typed(page, "offers.0.prices.0.amount", "5")
+    problem = words(page.locator("[id='offers.0.storage.preset-problem']"))
+    assert problem.startswith("Known storage system, Offer 1: must have exactly one of preset, profile, calibration")
+    assert problem.endswith("found none: give one.")
+    assert page.locator("#problems").inner_text() == ""
+    assert page.locator("[aria-invalid]").count() == 1, "of the empty columns nothing is asked"
 
 
 def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_where_it_stands(page: Page) -> None:

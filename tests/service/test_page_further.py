@@ -184,6 +184,30 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     again.get_by_role("heading", level=2, name="41 jobs on").wait_for()
 
 
+def test_what_is_typed_of_a_cluster_outlives_a_reload_though_no_answer_came(
+    browser: Browser, rest: httpx.Client
+) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    page = visited(context, rest, "/clusters")
+    page.locator("#cluster-answer[aria-busy=false]").wait_for()
+    tensor, start = page.locator("[id='jobs.0.scenario.parallelism.tensor']"), page.url
+    tensor.fill("-1")
+    page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']").get_by_text("must be").wait_for()
+    page.reload()
+    page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']").get_by_text("must be").wait_for()
+    assert tensor.input_value() == "-1"
+    refused = page.url
+    assert refused != start
+    context.route("**/v1/clusters", lambda route: route.abort())
+    page.locator("[id='jobs.0.name']").fill("mine")
+    page.wait_for_url(lambda url: url != refused)
+    page.reload()
+    page.get_by_role("button", name="Remove mine").wait_for()
+    assert tensor.input_value() == "-1"
+    context.close()
+
+
 def test_what_bandwidth_buys_in_goodput_is_drawn_and_the_link_holds_the_ranges(
     opened: BrowserContext, rest: httpx.Client
 ) -> None:

@@ -259,7 +259,7 @@ def test_texts_of_digits_are_numbers_and_a_flag_of_yes_is_true() -> None:
         (
             {"model": {"preset": "gpt2"}, "reliability": {}},
             "reliability must have exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, "
-            "components, preset, found none",
+            "components, preset, found none: give one.",
         ),
         (
             {

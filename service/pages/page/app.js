@@ -145,13 +145,18 @@ async function asked() {
   under_way?.abort();
   under_way = new AbortController();
   const { signal } = under_way;
-  const { path, of } = QUESTIONS[state.question];
-  const asking = ask(path, of(state.scenario, state.purchase), signal);
+  const { path, of, lacks } = QUESTIONS[state.question];
+  const lack = lacks?.(state.purchase);
+  const asking = lack ? undefined : ask(path, of(state.scenario, state.purchase), signal);
   const kept = keepInAddress(signal);
   try {
     const answer = await asking;
     await kept;
     if (signal.aborted) return;
+    if (lack) {
+      showLack(lack);
+      return;
+    }
     const typed = answer.problems.filter(({ field }) => byId(field)?.value); // what is not typed yet may be missing
     if (typed.length) throw new Problems({ errors: typed });
     showAnswer(answer);
@@ -228,6 +233,14 @@ function speak(text) {
 function showProblem(error) {
   speak("");
   byId("problems").replaceChildren(...explain(error).map((text) => element("p", { class: "problem" }, text)));
+  ended("stale");
+}
+
+/** Say what makes no question yet; the answer before it stays. */
+function showLack(text) {
+  speak("");
+  showProblems([]);
+  byId("problems").replaceChildren(element("p", {}, text));
   ended("stale");
 }
 

@@ -12,16 +12,21 @@ export function asking(path, section, shown) {
   let later;
   let turn = 0;
 
+  /** Put the latest question into the address, whatever becomes of its answer. */
+  async function keep(question, mine) {
+    const fragment = await packed(question);
+    if (mine === turn) history.replaceState(null, "", `#${fragment}`);
+  }
+
   async function now(question) {
     later = undefined;
     const mine = ++turn;
     section.setAttribute("aria-busy", "true");
     try {
-      const [told, fragment] = await Promise.all([sent("POST", path, question, WORDS), packed(question)]);
+      const [told] = await Promise.all([sent("POST", path, question, WORDS), keep(question, mine)]);
       if (mine !== turn) return;
       showProblems([]);
       section.replaceChildren(...shown(told));
-      history.replaceState(null, "", `#${fragment}`);
     } catch (error) {
       if (mine === turn && error.secondsToRetry) later = setTimeout(() => now(question), 1000 * error.secondsToRetry);
       if (mine === turn) tell(section, error);

@@ -84,10 +84,10 @@ function named({ field, sentence }, input) {
   return `${cell ?? input.labels[0].textContent.replace(/^or /, "")}: ${labelled(sentence.slice(at + path.length + 1))}`;
 }
 
-/** The input that a problem's field belongs to: its own or its entry's first, where in sight, else that of its block. */
+/** The input that a problem's field belongs to: its own, or the first of its entry or of the storage of an offer, where in sight, else that of its block. */
 function placeOf(field, inputs) {
   const path = field.replace(/^(workloads\.0\.)?scenario\./, "");
-  const own = inputs.find(({ id }) => id === path) ?? (/\.\d+$/.test(path) ? inputs.find(({ id }) => id.startsWith(`${path}.`)) : undefined);
+  const own = inputs.find(({ id }) => id === path) ?? (/\.(\d+|storage)$/.test(path) ? inputs.find(({ id }) => id.startsWith(`${path}.`)) : undefined);
   const whole = inputs.find(({ id }) => WHOLE.includes(id) && path.startsWith(id));
   return own?.checkVisibility() ? own : (whole ?? own);
 }

@@ -2,7 +2,10 @@
 
 import { element } from "./dom.js";
 
+/** By slider the steps that it goes through, and where it was put. */
 const served = new WeakMap();
+/** By slider that was moved since it got the focus: where an answer since then has it. */
+const moved = new WeakMap();
 
 /** A slider for the field at a path, or for one that the answer names; `take` gets the step that it is dragged to. */
 export function slider({ path, label }, take) {
@@ -16,7 +19,13 @@ export function slider({ path, label }, take) {
     oninput: ({ target }) => {
       const step = served.get(target).steps[target.valueAsNumber];
       target.setAttribute("aria-valuetext", step);
+      moved.set(target, undefined);
       take(step);
+    },
+    onblur: ({ target }) => {
+      const known = moved.get(target);
+      moved.delete(target);
+      if (known) place(target, known);
     },
   });
 }
@@ -26,10 +35,12 @@ export function showSliders(form, given) {
   for (const input of form.querySelectorAll("[data-slider]")) show(input, given.find(({ field }) => field === input.dataset.slider));
 }
 
-/** Put a slider where it is known to stand; one that is being dragged stays. */
+/** Put a slider where it is known to stand; one that is being moved stays until it loses the focus. */
 export function show(input, known) {
   input.disabled = known === undefined;
-  if (known && input !== document.activeElement) place(input, known);
+  if (known === undefined) moved.delete(input); // a disabled one loses the focus without a word
+  else if (moved.has(input)) moved.set(input, known);
+  else place(input, known);
 }
 
 function place(input, known) {

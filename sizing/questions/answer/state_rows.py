@@ -19,11 +19,10 @@ from sizing.training.compressed_gradients import CompressedGradients
 from sizing.training.offload import Offloaded
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
-_UNCOUNTED = "; activations not counted: they need training.micro_batch_size and an architecture"
 
-
-def memory_rows(memory: GpuMemory) -> Iterator[Row]:
+def memory_rows(report: SizingReport) -> Iterator[Row]:
     """Rows of state and activations on the fullest GPU, and of whether they fit."""
+    memory = report.training
     yield Row("state", decimal_bytes_text(memory.gpu_state_bytes), "weights, gradients and optimizer")
     if memory.gathered_bytes:
         yield Row("gathered", decimal_bytes_text(memory.gathered_bytes), "weights and gradients whole at one time")
@@ -38,11 +37,17 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
             total += f"; the allocator reserves up to {decimal_bytes_text(memory.reserved_bytes[1])} for it"
         yield Row("total", decimal_bytes_text(memory.total_bytes), total)
     if memory.gpu_memory_bytes is not None:
-        fits = "fits" if memory.runs and memory.cannot_run is None else "DOES NOT FIT"
-        if memory.runs is False and memory.cannot_run is None:  # nobody named GPUs
+        fits = "may not fit" if _may_exceed(memory) else "fits"
+        if not memory.runs:  # nobody named GPUs
             fits = "takes several GPUs, give cluster.num_gpus"
-        uncounted = "" if memory.total_bytes is not None else _UNCOUNTED
-        yield Row("GPU memory", decimal_bytes_text(memory.gpu_memory_bytes), f"of the fullest GPU: {fits}{uncounted}")
+        if memory.cannot_run is not None:
+            fits = "DOES NOT FIT"
+        if memory.total_bytes is None:
+            batch = _judged_batch(report)
+            without = " with the activations of" if memory.cannot_run else " without activations, and with those of"
+            lacks = "; activations not counted: they need training.micro_batch_size and an architecture"
+            fits += f"{without} {batch}" if batch else lacks
+        yield Row("GPU memory", decimal_bytes_text(memory.gpu_memory_bytes), f"of the fullest GPU: {fits}")
     if memory.step is not None:
         step = memory.step
         per_gpu = f"{step.tokens_per_second_per_gpu:,.0f} tokens/s per GPU, MFU {percent_text(step.mfu_fraction)}"
@@ -53,11 +58,23 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
         yield Row("bubble", percent_text(memory.bubble_fraction), idle)
 
 
+def _judged_batch(report: SizingReport) -> str:
+    """Return the batch that was assumed to choose the layout, as a text; empty where none was."""
+    assumed = {assumption.field: assumption for assumption in report.assumptions}
+    batch, tokens = (assumed.get(f"training.{name}") for name in ("micro_batch_size", "sequence_length"))
+    return f"micro-batch {batch.value_text} x {tokens.value_text} tokens" if batch and tokens else ""
+
+
+def _may_exceed(memory: GpuMemory) -> bool:
+    """Whether what is gathered beside the state may be too much for a GPU that the state fits."""
+    return memory.held_bytes > (memory.gpu_memory_bytes or 0)
+
+
 def fits_text(memory: GpuMemory, *, is_one: bool) -> str:
     """Say whether the bytes that the fullest GPU needs fit what it has; `is_one` where they are its only subject."""
     capacity, verb = decimal_bytes_text(memory.gpu_memory_bytes or 0), "does" if is_one else "do"
     fits = ("fits" if is_one else "fit") if memory.runs else f"{verb} not fit"
-    if memory.runs and memory.needed_bytes + (memory.gathered_bytes or 0) > (memory.gpu_memory_bytes or 0):
+    if memory.runs and _may_exceed(memory):
         fits = "may not fit"
     return f"{fits} {capacity} of the fullest GPU"
 
@@ -75,15 +92,14 @@ def fit_rows(report: SizingReport) -> Iterator[Row]:
     given = ["training.global_batch_size"] if memory.num_microbatches is None else []
     meaning = fits_text(memory, is_one=True)
     if memory.total_bytes is None:
-        batch, tokens = (assumed.get(f"training.{name}") for name in ("micro_batch_size", "sequence_length"))
+        batch = _judged_batch(report)
         meaning += " without activations"
-        if batch and tokens:
-            meaning += f", and with those of micro-batch {batch.value_text} x {tokens.value_text} tokens"
-        is_countable = batch is not None or LAYOUT not in assumed
+        if batch:
+            meaning += f", and with those of {batch}"
+        is_countable = bool(batch) or LAYOUT not in assumed
         given = ["training.sequence_length", "training.micro_batch_size", *given] if is_countable else []
     step = f"; for step time and MFU give {', '.join(given)}" if given else ""
-    held = memory.needed_bytes + (memory.gathered_bytes or 0)
-    yield Row("GPU memory", decimal_bytes_text(held), meaning + step)
+    yield Row("GPU memory", decimal_bytes_text(memory.held_bytes), meaning + step)
 
 
 def offload_rows(found: Offloaded | None) -> Iterator[Row]:

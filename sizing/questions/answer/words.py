@@ -43,7 +43,7 @@ def sections(report: SizingReport) -> list[Section]:
         Section(
             "Memory of the fullest GPU",
             (
-                *memory_rows(report.training),
+                *memory_rows(report),
                 *offload_rows(report.offload),
                 *compression_rows(report.gradient_compression),
             ),

@@ -11,7 +11,7 @@ from sizing.questions.layouts.memory_savings import offload_text
 from sizing.questions.layouts.report import FoundLayout, LayoutsReport
 from sizing.questions.layouts.request import OBJECTIVES_OF_TIME
 from sizing.training.schedules import default_schedule
-from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import counted_text, decimal_bytes_text, min_rate_text, percent_text, seconds_text
 
 _Number = TypeVar("_Number", int, float)
 
@@ -68,7 +68,7 @@ def _list_cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[st
     yield "write", _text_or_dash(layout.write_seconds, seconds_text)
     yield "stall", _text_or_dash(layout.stall_seconds, seconds_text)
     yield "restore", _text_or_dash(layout.restore_seconds, seconds_text)
-    yield "min write bandwidth (without goodput)", _text_or_dash(layout.required_write_bytes_per_second, rate_text)
+    yield "min write bandwidth (without goodput)", _text_or_dash(layout.required_write_bytes_per_second, min_rate_text)
 
 
 def _text_or_dash(value: _Number | None, text: Callable[[_Number], str]) -> str:

@@ -15,6 +15,7 @@ from sizing.questions.rematerialize.report import (
     StageRematerialization,
 )
 from sizing.questions.rematerialize.request import RematerializationRequest
+from sizing.report import find_layout
 from sizing.sized_layout import SizedLayout, size_layout
 from sizing.training.activations import (
     LayerKind,
@@ -42,12 +43,13 @@ def answer_rematerialization(request: RematerializationRequest) -> Rematerializa
     Raises InvalidInput as `report.answer` does, without a batch, for layers that are not counted, and where nobody says
     what memory a GPU has.
     """
-    planner = _StagePlanner(request)
+    found_layout = find_layout(request.scenario)
+    planner = _StagePlanner(request.model_copy(update={"scenario": found_layout.scenario}))
     room_bytes, stages = planner.room_bytes, list(planner.plan_stages())
     fewest = [stage.fewest for stage in stages]
     fits = all(plan.fits for plan in fewest)
     least = max(min(plan.gpu_bytes for plan in stage.plans) for stage in stages)
-    warnings = []
+    warnings = found_layout.warnings
     if least > room_bytes:
         warnings.append(
             f"No technique fits {decimal_bytes_text(room_bytes)}: the least is {decimal_bytes_text(least)}. "

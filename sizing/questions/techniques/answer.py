@@ -11,7 +11,7 @@ from sizing.field_paths import value_at
 from sizing.questions.techniques.registry import SCENARIO_TECHNIQUES, Balance, PlanFigures
 from sizing.questions.techniques.report import FigureChange, TechniqueEffect, TechniquesReport
 from sizing.questions.techniques.request import TechniquesRequest
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport, answer, find_layout
 from sizing.scenario import Scenario
 from sizing.training.run_length import learning_rate_factor
 from sizing.training.techniques import Technique, techniques
@@ -51,7 +51,8 @@ def answer_techniques(request: TechniquesRequest) -> TechniquesReport:
     >>> [(each.name, each.change) for each in report.techniques if each.reason is None][0]
     ('8-bit Adam', {'training.optimizer': 'adam-8bit'})
     """
-    before = answer(request.scenario)
+    found_layout = find_layout(request.scenario)
+    scenario, before = found_layout.scenario, found_layout.answer()
     rows = {row.name: row for row in techniques()}
     for number, name in enumerate(request.names):
         if name not in rows:
@@ -61,11 +62,8 @@ def answer_techniques(request: TechniquesRequest) -> TechniquesReport:
     return TechniquesReport(
         model=before.model.name,
         num_gpus=before.layout.num_gpus,
-        techniques=[
-            _try_technique(row, request.scenario, before)
-            for row in wanted
-            if row.kind in (request.kinds or (row.kind,))
-        ],
+        techniques=[_try_technique(row, scenario, before) for row in wanted],
+        warnings=found_layout.warnings,
     )
 
 

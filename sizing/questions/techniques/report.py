@@ -43,3 +43,4 @@ class TechniquesReport(StrictModel):
     model: str = Field(description="What is trained: a preset, a config, or what the model was described by.")
     num_gpus: int = Field(description="World size of the scenario as it is.")
     techniques: list[TechniqueEffect] = Field(description="Each technique: what applies it, or why it does not apply.")
+    warnings: list[str] = Field(description="What a reader must know before believing the effects.")

@@ -19,7 +19,11 @@ def techniques_summary(report: TechniquesReport, *, spelling: FieldSpelling = as
     if others:
         grids.append(Grid("What does not apply here", ("technique", "reason"), others))
     counts = f"{counted_text(len(applying), 'technique')} of {len(report.techniques)} would apply"
-    return Summary(headline=f"{report.model} on {report.num_gpus:,} GPUs: {counts}", grids=tuple(grids))
+    return Summary(
+        headline=f"{report.model} on {report.num_gpus:,} GPUs: {counts}",
+        grids=tuple(grids),
+        warnings=tuple(report.warnings),
+    )
 
 
 def _change_text(effect: TechniqueEffect, spelling: FieldSpelling) -> str:

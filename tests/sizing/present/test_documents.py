@@ -138,6 +138,16 @@ def test_page_1_of_the_pdf_has_the_first_screen(name: str) -> None:
     assert f"1/{len(pages)}" in said
 
 
+def test_the_name_of_a_field_breaks_on_paper_between_its_words_alone() -> None:
+    found = find_layout({"model": {"preset": "llama-3-8b"}, "cluster": {"num_gpus": 64}})
+    page = render_page(sizing_document(found.scenario, found.answer()), made_at=NOW)
+    said = pypdf.PdfReader(io.BytesIO(render_pdf(page))).pages[0].extract_text()
+    for name in ("training.sequence_length", "training.micro_batch_size", "training.global_batch_size"):
+        printed = re.search(r"\n?".join(map(re.escape, name)), said)
+        assert printed, name
+        assert set(re.findall(r"(.)\n", printed[0])) <= {".", "_"}, printed[0]
+
+
 def test_money_is_on_page_1_and_its_parts_beside_it() -> None:
     assert {"Cost", "To buy: capacity"} <= {row.label for row in document_of("tiers and prices").first_page.figures}
 

@@ -17,6 +17,7 @@ from sizing.cli.report_text import answer_text
 from sizing.field_paths import with_field
 from sizing.present.rows import UNKNOWN, FirstScreen
 from sizing.questions.answer.first_screen import first_screen
+from sizing.questions.answer.state_rows import memory_rows
 from sizing.questions.answer.words import sections
 from sizing.questions.question import TerminalStyle
 from sizing.questions.registry import ANSWER
@@ -368,6 +369,14 @@ def test_a_model_alone_is_sized_without_a_word_that_frightens() -> None:
     assert not any("this layout cannot run" in warning for warning in report.warnings)
 
 
+GATHERING: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-405b"},
+    "cluster": {},
+    "training": {"framework": "fsdp2"},
+    "parallelism": {"data": 92},
+}
+
+
 def memory_of(**blocks: Any) -> dict[str, str]:
     """The rows of memory and time of 8B on 64 GPUs, as one text each."""
     asked = {"model": {"preset": "llama-3-8b"}, "cluster": {"num_gpus": 64}, **blocks}
@@ -397,10 +406,18 @@ def test_weights_that_fsdp_gathers_are_in_the_memory_and_may_not_fit_though_the_
 
     Of 16,384 rows a GPU has 178.1 on average, and the fullest 179.
     """
-    said = memory_of(
-        model={"preset": "llama-3.1-405b"}, cluster={}, training={"framework": "fsdp2"}, parallelism={"data": 92}
-    )
+    said = memory_of(**GATHERING)
     assert said["GPU memory"].startswith("119.5 GB may not fit 80.00 GB of the fullest GPU without activations")
+
+
+def test_the_table_of_memory_says_of_activations_what_the_first_screen_says() -> None:
+    asked = {"model": {"preset": "llama-3-8b"}, "cluster": {"num_gpus": 64}}
+    [row] = [row for row in memory_rows(answer(asked)) if row.label == "GPU memory"]
+    assert row.meaning == (
+        "of the fullest GPU: fits without activations, and with those of micro-batch 1 x 8,192 tokens"
+    )
+    [gathering] = [row for row in memory_rows(answer(GATHERING)) if row.label == "GPU memory"]
+    assert gathering.meaning.startswith("of the fullest GPU: may not fit; activations not counted")
 
 
 def test_memory_is_not_on_the_first_screen_where_the_verdict_says_it_or_nobody_named_gpus() -> None:

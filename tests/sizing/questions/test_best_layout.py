@@ -107,7 +107,7 @@ def test_where_nothing_fits_with_the_batch_that_it_was_judged_by_the_report_neve
     report = answer(on_gpus("llama-3.1-405b", 104))
     assert report.training.state_fits
     assert str(report.training.cannot_run).startswith("Does not fit on 104 GPUs: ")
-    assert "DOES NOT FIT" in "".join(row.meaning for row in memory_rows(report.training))
+    assert "DOES NOT FIT" in "".join(row.meaning for row in memory_rows(report))
 
 
 def test_where_only_the_headroom_is_missing_the_layout_may_not_run() -> None:

@@ -18,7 +18,7 @@ from sizing.questions.registry import LAYOUTS
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
 from sizing.training.schedules import SCHEDULES
-from sizing.units import decimal_bytes_text
+from sizing.units import decimal_bytes_text, parse_bytes_per_second
 from tests.examples import examples, spread
 
 BATCH = {"sequence_length": 4096, "micro_batch_size": 1}
@@ -483,6 +483,15 @@ def test_a_checkpoint_is_as_large_as_answer_says_it_is_stored(checkpoint: dict[s
     stored = decimal_bytes_text(answer(as_found(document, report.layouts[0])).stored_bytes)
     assert any(f"checkpoint {stored}" in remark for remark in layouts_summary(report).remarks)
     assert stored == "89.62 GB" if not checkpoint else stored != "96.36 GB"
+
+
+def test_a_min_bandwidth_is_rounded_up_so_that_who_buys_it_has_enough() -> None:
+    report = search("llama-3.1-70b", 64, asked={"max_layouts": 3}, checkpoint={"interval_seconds": "1h"})
+    [required] = {layout.required_write_bytes_per_second for layout in report.layouts}
+    [remark] = [text for text in layouts_summary(report).remarks if "min write bandwidth" in text]
+    told = parse_bytes_per_second(remark.rpartition("(without goodput) ")[2].rstrip("."))
+    assert 5.494e9 < (required or 0.0) < 5.4945e9
+    assert told == 5.495e9
 
 
 def test_a_scenario_alone_is_a_question() -> None:

@@ -89,6 +89,17 @@ def test_the_fewest_layers_fit_and_one_fewer_does_not() -> None:
     assert rotor.extra_compute_fraction <= first.fewest.extra_compute_fraction
 
 
+def test_a_scenario_that_leaves_degrees_open_is_planned_in_the_layout_of_its_answer() -> None:
+    left_open: dict[str, Any] = GPT3 | {
+        "parallelism": {"tensor": 8, "pipeline": 8},
+        "cluster": {"node": "dgx-a100", "num_gpus": 1024},
+    }
+    report, sized = asked(left_open), answer(left_open)
+    gradient_of_input = 2 * 2048 * 2 * 12_288 / 8
+    assert report.stages[0].plans[0].gpu_bytes == (sized.training.total_bytes or 0) + gradient_of_input
+    assert report.warnings[0] == f"Assumed: {sized.assumptions[0].sentence}"
+
+
 def test_where_nothing_fits_the_least_is_said() -> None:
     report = asked(gpu_memory_bytes="40 GB")
     assert (report.num_recomputed_layers, report.extra_compute_fraction) == (None, None)

@@ -63,6 +63,21 @@ def test_an_effect_is_the_difference_of_two_answers(scenario: dict[str, Any]) ->
             assert (change.before, change.after) == (at(before, change.figure), at(after.model_dump(), change.figure))
 
 
+def test_a_scenario_that_leaves_degrees_open_is_tried_in_the_layout_of_its_answer() -> None:
+    scenario: dict[str, Any] = REFERENCE_TECHNIQUES["scenario"]
+    left_open = TECHNIQUES.answer(scenario | {"parallelism": {"tensor": 8, "pipeline": 4}})
+    given = TECHNIQUES.answer(
+        scenario
+        | {
+            "parallelism": {"tensor": 8, "pipeline": 4, "virtual_pipeline": 4, "data": 16},
+            "training": scenario["training"] | {"recomputation": "none"},
+        }
+    )
+    assert left_open.techniques == given.techniques
+    assert left_open.warnings[0].startswith("Assumed: parallelism = virtual pipeline 4, data 16")
+    assert not given.warnings
+
+
 def test_a_plan_by_layers_needs_and_adds_what_rematerialize_says() -> None:
     scenario = REFERENCE_TECHNIQUES["scenario"]
     stages = REMATERIALIZE.answer({"scenario": scenario}).stages
