@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sizing.present.capacity import capacity_chart
 from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, money_axis, series
 from sizing.questions.decide.report import DecisionReport
 from sizing.units import BYTES_PER_GIGABYTE, min_rate_text, rate_text
+
+_LABEL_PIXELS = 30
+"""Room between the curves and an axis, for the words below the lowest point."""
 
 
 def decision_chart(report: DecisionReport) -> Chart:
@@ -102,7 +107,7 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
         "type": "quantitative",
         "title": report.currency,
         "axis": money_axis(report.currency),
-        "scale": {"type": "log"},
+        "scale": {"type": "log", "nice": False, "padding": _LABEL_PIXELS},
     }
     rate = {"type": "quantitative", "title": "write bandwidth, GB/s", "scale": {"type": "log"}}
     color = series("offer", "offer", names)["color"]
@@ -111,7 +116,7 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
         for offer in report.offers
         for point in offer.bandwidth_costs
     ]
-    cheapest: list[dict[str, object]] = []
+    cheapest: list[dict[str, Any]] = []
     for offer in report.offers:
         if (point := offer.cheapest_bandwidth) is not None:
             label = f"costs least at {min_rate_text(point.write_bytes_per_second)}"
@@ -128,11 +133,14 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
                 "mark": {"type": "point", "filled": True, "size": 80},
                 "encoding": x | y | {"color": color, "tooltip": {"field": "label"}},
             },
-            {
-                "data": {"values": [{name: row[name] for name in ("rate", "cost", "label")} for row in cheapest[:1]]},
-                "mark": {"type": "text", "dy": 18, "color": INK},
-                "encoding": x | y | {"text": {"field": "label"}},
-            },
+            *(
+                {
+                    "data": {"values": [{name: row[name] for name in ("rate", "cost", "label")}]},
+                    "mark": {"type": "text", "dy": 18, **_align(row["rate"], report), "color": INK},
+                    "encoding": x | y | {"text": {"field": "label"}},
+                }
+                for row in cheapest[:1]
+            ),
             *_draw_rule_of_thumb(report, x),
         ],
     }
@@ -142,10 +150,15 @@ def _draw_rule_of_thumb(report: DecisionReport, x: Spec) -> list[Spec]:
     """Draw a dashed line at 1 GB/s for every GPU of the largest workload, which most runs do not need."""
     rate = report.max_num_gpus * BYTES_PER_GIGABYTE
     at = {"values": [{"rate": report.max_num_gpus, "label": f"1 GB/s per GPU: {rate_text(rate)}"}]}
-    rates = [point.write_bytes_per_second for offer in report.offers for point in offer.bandwidth_costs]
-    side = {"align": "left", "dx": 6} if rate**2 < min(rates) * max(rates) else {"align": "right", "dx": -6}
-    text = {"type": "text", **side, "y": 8, "color": INK}
+    text = {"type": "text", **_align(report.max_num_gpus, report), "y": 8, "color": INK}
     return [
         {"data": at, "mark": {"type": "rule", "strokeDash": [4, 4]}, "encoding": x},
         {"data": at, "mark": text, "encoding": x | {"text": {"field": "label"}}},
     ]
+
+
+def _align(rate: float, report: DecisionReport) -> Spec:
+    """Align words at a bandwidth in GB/s towards the middle of the axis, so that they cover none of its figures."""
+    rates = [point.write_bytes_per_second for offer in report.offers for point in offer.bandwidth_costs]
+    is_left = (rate * BYTES_PER_GIGABYTE) ** 2 < min(rates) * max(rates)
+    return {"align": "left", "dx": 6} if is_left else {"align": "right", "dx": -6}
