@@ -53,7 +53,8 @@ def layouts_chart(report: LayoutsReport) -> Chart:
                 "mark": {"type": "rule", "strokeWidth": 2, "color": COLORS[4]},
                 "encoding": {
                     "x": quantity("bytes", "on the fullest GPU"),
-                    "strokeDash": series("line", "lines", list(memory))["strokeDash"],
+                    "strokeDash": series("line", "lines", list(memory))["strokeDash"]
+                    | {"legend": {"orient": "bottom"}},
                 },
             },
         ],
