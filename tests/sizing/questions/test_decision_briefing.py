@@ -170,3 +170,16 @@ def test_the_words_of_the_cheapest_bandwidth_cover_no_figure_of_an_axis() -> Non
     *_, only_fast = decision_charts(decide(workloads=[quick]))
     sides = [layer["mark"]["align"] for chart in (costs, only_fast) for layer in chart["layer"][2:3]]
     assert sides == ["right", "left"], "of the words at a point in the upper and in the lower half"
+
+
+@pytest.mark.parametrize("currency", ["EUR", "k.€ [net]"])
+def test_charts_of_any_currency_draw_their_costs(currency: str) -> None:
+    costs, *_, curves = decision_charts(decide(currency=currency))
+    [name] = costs["data"]["values"][0].keys() - {"offer", "part", "place"}
+    assert name.startswith("cost_")
+    assert name in curves["layer"][0]["data"]["values"][0]
+    for chart in (costs, curves):
+        drawn = render_svg(chart)
+        assert "NaN" not in drawn
+        assert "undefined" not in drawn
+        assert len(place_lines(chart)) > 10
