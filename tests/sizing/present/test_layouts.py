@@ -26,4 +26,4 @@ def test_a_search_that_finds_nothing_or_counts_no_activations_is_drawn_too() -> 
 
 def test_one_legend_stands_above_and_one_below_so_that_they_fit_a_narrow_page() -> None:
     lines = place_lines(layouts_chart(LAYOUTS.answer(REFERENCE_SEARCH)))
-    assert lines["state"] < lines["on the fullest GPU"] < lines["GPU memory"] - LETTERS
+    assert lines["state"] < lines["on the fullest GPU"] < lines["without headroom"] - LETTERS
