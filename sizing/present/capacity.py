@@ -22,18 +22,18 @@ def capacity_chart(runs: Mapping[str, Sequence[CapacityAt]], offered_bytes: Mapp
     """Draw a line over the days of each named run, and a dashed one at each capacity that is offered."""
     are_several = len(runs) > 1
     rows = [
-        {"day": at.at_seconds / SECONDS_PER_DAY, "held": at.usable_bytes / BYTES_PER_TERABYTE}
+        {"days": at.at_seconds / SECONDS_PER_DAY, "held_terabytes": at.usable_bytes / BYTES_PER_TERABYTE}
         | ({"run": name} if are_several else {})
         for name, over_time in runs.items()
         for at in over_time
     ]
     color = {"color": series("run", "workload", list(runs))["color"]} if are_several else {}
-    held = {"x": {"field": "day", **_DAYS}, "y": {"field": "held", **_TERABYTES}}
+    held = {"x": {"field": "days", **_DAYS}, "y": {"field": "held_terabytes", **_TERABYTES}}
     names: dict[float, list[str]] = {}
     for name, num in offered_bytes.items():
         names.setdefault(num, []).append(name)
-    limits = [{"offer": ", ".join(equal), "held": num / BYTES_PER_TERABYTE} for num, equal in names.items()]
-    at_limit = {"y": {"field": "held", **_TERABYTES}}
+    limits = [{"offer": ", ".join(equal), "held_terabytes": num / BYTES_PER_TERABYTE} for num, equal in names.items()]
+    at_limit = {"y": {"field": "held_terabytes", **_TERABYTES}}
     ruled: list[Spec] = [
         {"data": {"values": limits}, "mark": {"type": "rule", "strokeDash": [4, 4]}, "encoding": at_limit},
         {

@@ -133,6 +133,7 @@ CONFIG: dict[str, Any] = {
     "axis": {
         "labelFontSize": 11,
         "labelSeparation": 6,
+        "labelLimit": 300,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelColor": INK,

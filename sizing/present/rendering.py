@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sizing.errors import NotInstalled
-from sizing.present.chart import Spec
+from sizing.present.chart import FONT, Spec
 
 if TYPE_CHECKING:
     import types
@@ -13,12 +16,28 @@ if TYPE_CHECKING:
 _PNG_SCALE = 2.0
 """Pixels per point: sharp on a high-resolution screen and in print at half size."""
 _NOTHING_FROM_OUTSIDE: list[str] = []
+_FONT = re.compile(r'font-size="([\d.]+)px"(?: font-weight="(\w+)")?')
+_LINE = re.compile(r">([^<>]+)(?=</(?:text|tspan)>)")
 
 
 def render_svg(spec: Spec) -> str:
-    """Render the chart as an SVG document. Raises NotInstalled where the extra `charts` is not installed."""
-    text: str = _converter().vegalite_to_svg(spec, allowed_base_urls=_NOTHING_FROM_OUTSIDE)
-    return text
+    """Render the chart as an SVG document. Raises NotInstalled where the extra `charts` is not installed.
+
+    Each line of words states the width that it was laid out with, so that it fits in whatever font it is drawn.
+    """
+    svg: str = _converter().vegalite_to_svg(spec, allowed_base_urls=_NOTHING_FROM_OUTSIDE)
+    head, *texts = re.split("(?=<text )", svg)
+    lines = [
+        {"text": html.unescape(line), "size": float(font[1]), "weight": font[2] or "normal"}
+        for text in texts
+        if (font := _FONT.search(text))
+        for line in _LINE.findall(text)
+    ]
+    widths = iter(_measure_lines(lines))
+    return head + "".join(
+        _LINE.sub(lambda line: f' textLength="{next(widths):.2f}" lengthAdjust="spacingAndGlyphs"{line[0]}', text)
+        for text in texts
+    )
 
 
 def render_png(spec: Spec, *, scale: float = _PNG_SCALE) -> bytes:
@@ -40,6 +59,22 @@ def bundle_script() -> str:
     """
     text: str = _converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return text
+
+
+def _measure_lines(lines: Sequence[Spec]) -> list[float]:
+    """Measure lines of words in pixels, with the font that comes with the renderer: as wide as their bounds are."""
+    encoding = {"text": {"field": "text"}, "fontSize": {"field": "size"}, "fontWeight": {"field": "weight"}}
+    words = {
+        "type": "text",
+        "name": "words",
+        "from": {"data": "lines"},
+        "encode": {"enter": {**encoding, "font": {"value": FONT}}},
+    }
+    bounds = {"x": {"field": "bounds.x1"}, "x2": {"field": "bounds.x2"}}
+    boxes = {"type": "rect", "from": {"data": "words"}, "encode": {"update": bounds}}
+    spec = {"data": [{"name": "lines", "values": list(lines)}], "marks": [words, boxes]}
+    [page] = _converter().vega_to_scenegraph(spec, allowed_base_urls=_NOTHING_FROM_OUTSIDE)["scenegraph"]["items"]
+    return [box["width"] for box in page["items"][1]["items"]]
 
 
 def _converter() -> types.ModuleType:

@@ -30,7 +30,7 @@ def tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess]
     shown = swings[:MAX_BARS]
     names = input_words([swing.field for swing in shown])
     ends = [end for name, swing in zip(names, shown, strict=True) for end in _list_ends(name, swing)]
-    y = {"field": "input", "type": "nominal", "title": None, "sort": names, "axis": {"labelLimit": 260}}
+    y = {"field": "input", "type": "nominal", "title": None, "sort": names}
     x = quantity(f"end_{unit}", words) | {"scale": {"zero": False, "padding": _LABEL_PIXELS}}
     standing = {f"standing_{unit}": headline.value}
     return chart(

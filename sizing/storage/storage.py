@@ -22,7 +22,8 @@ MAX_CALIBRATION_ID_CHARACTERS = 100
 PICKLING_ENGINE = "torch-save"
 """Engine of `ckpt-bench` that writes as one process of a training script does."""
 
-_WAYS = ("preset", "profile", "calibration")
+STORAGE_WAYS = ("preset", "profile", "calibration")
+"""Fields of which a storage has exactly one."""
 
 
 def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Calibration | str:
@@ -60,7 +61,7 @@ class Storage(InputModel):
 
     @model_validator(mode="after")
     def _one_kind_of_storage(self) -> Self:
-        require_one_of(self, _WAYS)
+        require_one_of(self, STORAGE_WAYS)
         return self
 
 

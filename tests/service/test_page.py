@@ -334,6 +334,9 @@ def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(v
     lost.get_by_text("As a table").click()
     assert words(lost.locator("thead")).strip() == "checkpoint interval, start to start\tshare\tshare of wall time lost"
     assert words(lost.locator("tbody tr").nth(1)) == "1.047 min\tsaving\t78.99 %"
+    with page.expect_download() as rows:
+        lost.get_by_role("button", name="CSV").click()
+    assert rows.value.path().read_text().splitlines()[0] == "interval_seconds,share,lost_fraction"
     for kind, start in {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"part,total_bytes,label"}.items():
         with page.expect_download() as kept:
             figure.get_by_role("button", name=kind).click()
@@ -524,7 +527,7 @@ def test_cost_over_bandwidth_has_the_rule_of_thumb_marked_and_its_layers_as_a_ta
     with page.expect_download() as kept:
         figure.get_by_role("button", name="CSV").click()
     kept.value.save_as(tmp_path / "costs.csv")
-    assert (tmp_path / "costs.csv").read_text().startswith("offer,rate,cost")
+    assert (tmp_path / "costs.csv").read_text().startswith("offer,write_gigabytes_per_second,cost_USD")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])

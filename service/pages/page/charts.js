@@ -99,7 +99,7 @@ function files(spec) {
   const kept = {
     SVG: async () => new Blob([await (await whole(spec)).toSVG()], { type: "image/svg+xml" }),
     PNG: async () => imageOf(await (await whole(spec)).toCanvas(2)),
-    CSV: async () => new Blob([csv(rowsOf(spec))], { type: "text/csv" }),
+    CSV: async () => new Blob([csv(spec)], { type: "text/csv" }),
   };
   return Object.entries(kept).map(([kind, make]) =>
     element("button", { type: "button", onclick: async () => download(`${name}.${kind.toLowerCase()}`, await make()) }, kind),
@@ -119,8 +119,7 @@ function imageOf(canvas) {
 function fill(details, spec) {
   if (!details.open || details.querySelector("table")) return;
   const values = rowsOf(spec);
-  const orders = [spec, ...(spec.layer ?? [])].map(({ encoding }) => encoding?.order?.field);
-  const fields = columnsOf(values).filter((name) => !orders.includes(name));
+  const fields = columnsOf(spec);
   const titles = titlesOf(spec);
   const columns = fields.map((name) => titles.get(name) ?? nameAndUnit(name)[0]);
   const rows = values.slice(0, MAX_ROWS).map((row) => fields.map((name) => figure(row[name], name)));
@@ -163,17 +162,19 @@ function figure(value, name) {
   return `${FIGURE.format(value / 1000 ** step)} ${PREFIXES[step]}${unit === "bytes" ? "B" : "B/s"}`;
 }
 
-function columnsOf(values) {
-  return [...new Set(values.flatMap(Object.keys))];
+/** The fields of the rows of a chart, but those by which it only orders what it draws. */
+function columnsOf(spec) {
+  const orders = [spec, ...(spec.vconcat ?? []), ...(spec.layer ?? [])].map(({ encoding }) => encoding?.order?.field);
+  return [...new Set(rowsOf(spec).flatMap(Object.keys))].filter((name) => !orders.includes(name));
 }
 
 function shown(value) {
   return value === undefined || value === null ? "" : String(value);
 }
 
-function csv(values) {
-  const columns = columnsOf(values);
-  const lines = [columns, ...values.map((row) => columns.map((name) => shown(row[name])))];
+function csv(spec) {
+  const columns = columnsOf(spec);
+  const lines = [columns, ...rowsOf(spec).map((row) => columns.map((name) => shown(row[name])))];
   return lines.map((line) => line.map(quoted).join(",")).join("\r\n");
 }
 

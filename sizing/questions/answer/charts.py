@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sizing.layout import CheckpointSize
 from sizing.present.capacity import capacity_chart
-from sizing.present.chart import COLORS, INK, Chart, Spec, chart, quantity
+from sizing.present.chart import COLORS, HEIGHT, INK, Chart, Spec, chart, quantity
 from sizing.present.guesses import visible_guesses
 from sizing.present.tornado import tornado
 from sizing.report import SizingReport
@@ -30,6 +30,8 @@ _HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 """Below words that may lie on a color."""
 _LABEL_FRACTION = 0.3
 """Max fraction of the width of a chart that the words of a point take."""
+_LABEL_PIXELS = 48
+"""Height that the two lines of a point need below it, with room for an axis that goes beyond the highest value."""
 _SAME = 1e-6
 """Of a fraction: intervals below the drain of an asynchronous save all lose the same."""
 _AREA_OPACITY = 0.75
@@ -130,7 +132,14 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                 "encoding": {"y": height, "tooltip": {"field": "label"}},
             },
             *(
-                _label(height, point, is_last=point is points[-1], at=_place(point, around), drawn=drawn)
+                _label(
+                    height,
+                    point,
+                    is_last=point is points[-1],
+                    at=_place(point, around),
+                    is_low=HEIGHT * point["lost_fraction"] < _LABEL_PIXELS * np.nanmax(total),
+                    drawn=drawn,
+                )
                 for point in points
                 for drawn in (_HALO, {})
             ),
@@ -160,12 +169,22 @@ def _handle(intervals: npt.NDArray[np.float64], period: float) -> dict[str, obje
 
 
 def _label(
-    height: Mapping[str, Any], point: Mapping[str, Any], *, is_last: bool, at: float, drawn: Mapping[str, object]
+    height: Mapping[str, Any],
+    point: Mapping[str, Any],
+    *,
+    is_last: bool,
+    at: float,
+    is_low: bool,
+    drawn: Mapping[str, object],
 ) -> dict[str, object]:
-    """The words of a point at a fraction of the axis: away from the other point however near it is, within the axes."""
+    """The words of a point at a fraction of the axis: away from the other point however near it is, within the axes.
+
+    Those of a point that `is_low` would cover the axis below it: they stand above the words of the other point.
+    """
     is_right = at <= 1 - _LABEL_FRACTION if is_last else at < _LABEL_FRACTION
     side = {"align": "left", "dx": 6} if is_right else {"align": "right", "dx": -6}
-    beside = {"dy": -12, "baseline": "bottom"} if is_right == is_last else {"dy": 16}
+    above = {"dy": -12, "baseline": "bottom"}
+    beside = above if is_right == is_last else above | {"dy": -40} if is_low else {"dy": 16}
     return {
         "data": {"values": [point]},
         "mark": {"type": "text", "lineBreak": ", ", **beside, **side, **drawn},

@@ -22,9 +22,13 @@ from sizing.questions.compare.report import (
 from sizing.questions.compare.request import ComparisonRequest
 from sizing.report import SizingReport, answer, find_layout
 from sizing.scenario import NUM_GPUS, Scenario, scenario_from
+from sizing.storage.storage import STORAGE_WAYS
 
-_DEGREES = (*(f"parallelism.{degree}" for degree in DEGREES), NUM_GPUS)
-"""What makes a layout: nobody runs the degrees of one with some of another."""
+_TOGETHER = dict.fromkeys([*(f"parallelism.{degree}" for degree in DEGREES), NUM_GPUS], "layout") | dict.fromkeys(
+    [f"storage.{way}" for way in STORAGE_WAYS], "storage"
+)
+"""What changes in one step, by path: the degrees of a layout, of which nobody runs some with those of another, and
+another way to state the storage, as a run without one has no times."""
 LISTED_TENSORS = "model.tensors"
 """A list of hundreds of blocks, of which none means anything alone."""
 
@@ -94,7 +98,7 @@ def _list_steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterato
     inputs = list_changes_to_make(start, end, names)
     changes: dict[str, list[str]] = {}
     for path in inputs:
-        changes.setdefault("layout" if path in _DEGREES else path, []).append(path)
+        changes.setdefault(_TOGETHER.get(path, path), []).append(path)
     pending = list(changes.values())
     while pending:
         is_any_made = False

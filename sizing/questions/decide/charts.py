@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from sizing.present.capacity import capacity_chart
 from sizing.present.chart import BAR_STEP, COLORS, INK, WIDTH, Chart, Spec, chart, money_axis, series
 from sizing.questions.decide.report import DecisionReport
 from sizing.units import BYTES_PER_GIGABYTE, min_rate_text, rate_text
+
+_LABEL_PIXELS = 30
+"""Room between the curves and an axis, for the words below the lowest point."""
+_RATE = "write_gigabytes_per_second"
 
 
 def decision_chart(report: DecisionReport) -> Chart:
@@ -44,8 +51,9 @@ def _draw_views(report: DecisionReport) -> dict[str, Spec]:
 def _draw_costs(report: DecisionReport) -> Spec:
     """Draw a bar for each offer, in the parts of its ledger."""
     parts = list(dict.fromkeys(line.name for offer in report.offers for line in offer.ledger))
+    cost = _name_money("cost", report)
     rows = [
-        {"offer": offer.name, "part": line.name, "cost": line.cost or 0.0, "place": place}
+        {"offer": offer.name, "part": line.name, cost: line.cost or 0.0, "place": place}
         for offer in report.offers
         for place, line in enumerate(offer.ledger)
     ]
@@ -57,7 +65,7 @@ def _draw_costs(report: DecisionReport) -> Spec:
         "encoding": {
             "y": {"field": "offer", "type": "nominal", "title": None, "sort": [each.name for each in report.offers]},
             "x": {
-                "field": "cost",
+                "field": cost,
                 "type": "quantitative",
                 "title": report.currency,
                 "axis": money_axis(report.currency),
@@ -70,8 +78,9 @@ def _draw_costs(report: DecisionReport) -> Spec:
 
 def _draw_odds(report: DecisionReport) -> Spec:
     """Draw a bar for each offer over 90 % of its draws, with a tick at half of them."""
+    low, middle, high = (_name_money(f"p{percent}", report) for percent in (5, 50, 95))
     rows = [
-        {"offer": offer.name, "low": offer.total.p5, "middle": offer.total.p50, "high": offer.total.p95}
+        {"offer": offer.name, low: offer.total.p5, middle: offer.total.p50, high: offer.total.p95}
         for offer in (report.odds.offers if report.odds else ())
         if offer.total is not None
     ]
@@ -85,11 +94,11 @@ def _draw_odds(report: DecisionReport) -> Spec:
         "layer": [
             {
                 "mark": {"type": "bar", "color": COLORS[0], "opacity": 0.5},
-                "encoding": {"y": y, "x": {"field": "low", "title": title, **x}, "x2": {"field": "high"}},
+                "encoding": {"y": y, "x": {"field": low, "title": title, **x}, "x2": {"field": high}},
             },
             {
                 "mark": {"type": "tick", "thickness": 3, "color": COLORS[1]},
-                "encoding": {"y": y, "x": {"field": "middle", "title": title, **x}},
+                "encoding": {"y": y, "x": {"field": middle, "title": title, **x}},
             },
         ],
     }
@@ -98,26 +107,27 @@ def _draw_odds(report: DecisionReport) -> Spec:
 def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
     """Draw a curve for each offer, the bandwidth at which it costs least, and the rule of thumb."""
     names = [offer.name for offer in report.offers if offer.bandwidth_costs]
+    cost = _name_money("cost", report)
     money = {
         "type": "quantitative",
         "title": report.currency,
         "axis": money_axis(report.currency),
-        "scale": {"type": "log"},
+        "scale": {"type": "log", "nice": False, "padding": _LABEL_PIXELS},
     }
     rate = {"type": "quantitative", "title": "write bandwidth, GB/s", "scale": {"type": "log"}}
     color = series("offer", "offer", names)["color"]
     points = [
-        {"offer": offer.name, "rate": point.write_bytes_per_second / BYTES_PER_GIGABYTE, "cost": point.cost}
+        {"offer": offer.name, _RATE: point.write_bytes_per_second / BYTES_PER_GIGABYTE, cost: point.cost}
         for offer in report.offers
         for point in offer.bandwidth_costs
     ]
-    cheapest: list[dict[str, object]] = []
+    cheapest: list[dict[str, Any]] = []
     for offer in report.offers:
         if (point := offer.cheapest_bandwidth) is not None:
             label = f"costs least at {min_rate_text(point.write_bytes_per_second)}"
             at = point.write_bytes_per_second / BYTES_PER_GIGABYTE
-            cheapest.append({"offer": offer.name, "rate": at, "cost": point.cost, "label": label})
-    x, y = {"x": {"field": "rate", **rate}}, {"y": {"field": "cost", **money}}
+            cheapest.append({"offer": offer.name, _RATE: at, cost: point.cost, "label": label})
+    x, y = {"x": {"field": _RATE, **rate}}, {"y": {"field": cost, **money}}
     return {
         "width": WIDTH,
         "height": WIDTH // 2,
@@ -128,11 +138,14 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
                 "mark": {"type": "point", "filled": True, "size": 80},
                 "encoding": x | y | {"color": color, "tooltip": {"field": "label"}},
             },
-            {
-                "data": {"values": [{name: row[name] for name in ("rate", "cost", "label")} for row in cheapest[:1]]},
-                "mark": {"type": "text", "dy": 18, "color": INK},
-                "encoding": x | y | {"text": {"field": "label"}},
-            },
+            *(
+                {
+                    "data": {"values": [{name: row[name] for name in (_RATE, cost, "label")}]},
+                    "mark": {"type": "text", "dy": 18, **_align(row[_RATE], report), "color": INK},
+                    "encoding": x | y | {"text": {"field": "label"}},
+                }
+                for row in cheapest[:1]
+            ),
             *_draw_rule_of_thumb(report, x),
         ],
     }
@@ -141,11 +154,21 @@ def _draw_cost_over_bandwidth(report: DecisionReport) -> Spec:
 def _draw_rule_of_thumb(report: DecisionReport, x: Spec) -> list[Spec]:
     """Draw a dashed line at 1 GB/s for every GPU of the largest workload, which most runs do not need."""
     rate = report.max_num_gpus * BYTES_PER_GIGABYTE
-    at = {"values": [{"rate": report.max_num_gpus, "label": f"1 GB/s per GPU: {rate_text(rate)}"}]}
-    rates = [point.write_bytes_per_second for offer in report.offers for point in offer.bandwidth_costs]
-    side = {"align": "left", "dx": 6} if rate**2 < min(rates) * max(rates) else {"align": "right", "dx": -6}
-    text = {"type": "text", **side, "y": 8, "color": INK}
+    at = {"values": [{_RATE: report.max_num_gpus, "label": f"1 GB/s per GPU: {rate_text(rate)}"}]}
+    text = {"type": "text", **_align(report.max_num_gpus, report), "y": 8, "color": INK}
     return [
         {"data": at, "mark": {"type": "rule", "strokeDash": [4, 4]}, "encoding": x},
         {"data": at, "mark": text, "encoding": x | {"text": {"field": "label"}}},
     ]
+
+
+def _align(rate: float, report: DecisionReport) -> Spec:
+    """Align words at a bandwidth in GB/s towards the middle of the axis, so that they cover none of its figures."""
+    rates = [point.write_bytes_per_second for offer in report.offers for point in offer.bandwidth_costs]
+    is_left = (rate * BYTES_PER_GIGABYTE) ** 2 < min(rates) * max(rates)
+    return {"align": "left", "dx": 6} if is_left else {"align": "right", "dx": -6}
+
+
+def _name_money(name: str, report: DecisionReport) -> str:
+    """Name a field of rows that is money by its currency, without the characters that are syntax in Vega-Lite."""
+    return f"{name}_" + re.sub(r"""[.\[\]\\'"]""", "_", report.currency)

@@ -25,7 +25,7 @@ def layouts_chart(report: LayoutsReport) -> Chart:
         activations = layout.activation_bytes or 0  # none where they are not known
         for part, num_bytes in zip(_PARTS, (layout.gpu_bytes - activations, activations), strict=True):
             rows.append({"layout": name, "part": part, "bytes": num_bytes})
-    memory = {"GPU memory": report.gpu_memory_bytes, "GPU memory without headroom": report.room_bytes}
+    memory = {"whole": report.gpu_memory_bytes, "without headroom": report.room_bytes}
     return chart(
         f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
@@ -53,7 +53,8 @@ def layouts_chart(report: LayoutsReport) -> Chart:
                 "mark": {"type": "rule", "strokeWidth": 2, "color": COLORS[4]},
                 "encoding": {
                     "x": quantity("bytes", "on the fullest GPU"),
-                    "strokeDash": series("line", "lines", list(memory))["strokeDash"],
+                    "strokeDash": series("line", "GPU memory", list(memory))["strokeDash"]
+                    | {"legend": {"orient": "bottom"}},
                 },
             },
         ],

@@ -119,14 +119,15 @@ def test_cost_over_bandwidth_marks_where_it_is_least_and_one_gigabyte_per_second
     report = DECIDE.answer(REFERENCE_DECISION)
     [curves] = [each for each in decision_charts(report) if each["title"]["text"] == "Cost over bandwidth"]
     _, points, least, rule, words = curves["layer"]
-    assert [point["rate"] * 1e9 for point in points["data"]["values"]] == [
+    assert [point["write_gigabytes_per_second"] * 1e9 for point in points["data"]["values"]] == [
         offer.cheapest_bandwidth.write_bytes_per_second for offer in report.offers if offer.cheapest_bandwidth
     ]
     first = points["data"]["values"][0]
     assert least["data"]["values"] == [
-        {"rate": first["rate"], "cost": first["cost"], "label": "costs least at 125.4 GB/s"}
+        {name: first[name] for name in ("write_gigabytes_per_second", "cost_USD")}
+        | {"label": "costs least at 125.4 GB/s"}
     ]
-    assert rule["data"]["values"] == [{"rate": 3072, "label": "1 GB/s per GPU: 3.072 TB/s"}]
+    assert rule["data"]["values"] == [{"write_gigabytes_per_second": 3072, "label": "1 GB/s per GPU: 3.072 TB/s"}]
     assert words["mark"]["align"] == "right", "the words stand within the axes"
 
 

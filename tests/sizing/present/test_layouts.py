@@ -4,6 +4,7 @@ from sizing.present.rendering import render_svg
 from sizing.questions.layouts.charts import layouts_chart
 from sizing.questions.layouts.request import REFERENCE_SEARCH
 from sizing.questions.registry import LAYOUTS
+from tests.sizing.present.drawn_words import LETTERS, place_lines
 
 
 def test_bars_add_up_to_what_the_fullest_gpu_holds_and_stay_below_the_lines() -> None:
@@ -21,3 +22,8 @@ def test_a_search_that_finds_nothing_or_counts_no_activations_is_drawn_too() -> 
     for model in ("megatron-1t", "llama-3.1-8b"):
         report = LAYOUTS.answer({"model": {"preset": model}, "cluster": {"num_gpus": 8}})
         assert "<svg" in render_svg(layouts_chart(report))
+
+
+def test_one_legend_stands_above_and_one_below_so_that_they_fit_a_narrow_page() -> None:
+    lines = place_lines(layouts_chart(LAYOUTS.answer(REFERENCE_SEARCH)))
+    assert lines["state"] < lines["on the fullest GPU"] < lines["without headroom"] - LETTERS

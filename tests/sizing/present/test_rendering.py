@@ -40,6 +40,18 @@ def test_an_svg_has_title_axis_labels_with_units_and_both_series(spec: Spec) -> 
     assert 'stroke-dasharray="8,4"' in render_svg(spec)
 
 
+def test_each_line_of_an_svg_has_the_width_that_arial_gives_it_in_whatever_font_it_is_drawn(spec: Spec) -> None:
+    """Widths of letters as Adobe's metrics of Helvetica state them, which Arial and Liberation Sans share."""
+    b, g, slash, s, blank, eight = 667, 778, 278, 500, 278, 556
+    texts = ET.fromstring(render_svg(spec | {"title": {"text": ["B & B", "H"], "fontSize": 20}}))  # noqa: S314 - our own
+    lines = [node for node in texts.iter() if node.text and node.tag.endswith(("text", "tspan"))]
+    widths = {str(line.text): float(line.attrib["textLength"]) for line in lines}
+    assert widths["8 GB/s"] == pytest.approx(11 * (eight + blank + g + b + slash + s) / 1000, abs=0.01)
+    assert widths["H"] == pytest.approx(20 * 722 / 1000, abs=0.01), "of bold letters"
+    assert widths["B & B"] == pytest.approx(20 * (722 + 278 + 722 + 278 + 722) / 1000, abs=0.01)
+    assert {line.get("lengthAdjust") for line in lines} == {"spacingAndGlyphs"}
+
+
 def test_a_png_is_one_and_has_twice_the_size(spec: Spec) -> None:
     image = render_png(spec)
     assert image.startswith(b"\x89PNG")

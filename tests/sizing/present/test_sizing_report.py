@@ -11,6 +11,7 @@ from sizing.questions.answer.charts import report_charts
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.units import percent_text, seconds_text
+from tests.sizing.present.drawn_words import LETTERS, place_lines
 from tests.sizing.present.scenarios import SCENARIOS
 
 
@@ -98,3 +99,17 @@ def test_the_words_of_a_point_near_the_axis_stand_on_its_right_and_below_the_cur
     assert asked["data"]["values"][0]["label"].startswith("current: 30.00 s")
     assert (asked["mark"]["align"], asked["mark"]["dy"]) == ("left", 16)
     assert (best["mark"]["align"], best["mark"]["dy"]) == ("left", -12)
+
+
+def test_the_words_of_a_point_near_the_lower_axis_stand_above_its_figures_and_above_the_other_point() -> None:
+    fast = {"storage": {"profile": {"write_bytes_per_second": "2 TB/s", "read_bytes_per_second": "2 TB/s"}}}
+    often = {"checkpoint": REFERENCE_SCENARIO["checkpoint"] | {"interval_seconds": "20min"}}
+    scenario = scenario_from(REFERENCE_SCENARIO | fast | often)
+    report = answer(scenario)
+    assert (report.interval.lost_at_interval_fraction or 1) < 0.04
+    best, current = (
+        percent_text(1 - (goodput or 0))
+        for goodput in (report.interval.goodput_at_optimum_fraction, report.interval.goodput_at_interval_fraction)
+    )
+    lines = place_lines(report_charts(scenario, report)[0])
+    assert lines[best] < lines[current] - 2 * LETTERS < lines["15 min"] - 3 * LETTERS

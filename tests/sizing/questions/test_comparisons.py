@@ -8,6 +8,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
 from sizing.present.compared_figures import COMPARED_FIGURES
+from sizing.questions.compare.charts import comparison_chart
 from sizing.questions.compare.report import ComparisonReport, FigureRow
 from sizing.questions.compare.request import REFERENCE_COMPARISON
 from sizing.questions.compare.words import comparison_summary
@@ -15,6 +16,7 @@ from sizing.questions.registry import COMPARE
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.units import percent_text
+from tests.sizing.present.drawn_words import place_lines
 
 OTHER = {
     "model": {"preset": "llama-3.1-405b"},
@@ -91,6 +93,22 @@ def test_the_degrees_of_a_layout_change_together() -> None:
     steps = [step.inputs for step in of(REFERENCE_SCENARIO, OTHER).explanations[0].steps]
     assert {"parallelism.tensor", "parallelism.pipeline", "parallelism.data", "cluster.num_gpus"} in map(set, steps)
     assert ["training.framework"] in steps
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_another_way_to_state_the_storage_is_one_step_in_which_no_time_is_unknown(is_turned: bool) -> None:
+    published = REFERENCE_SCENARIO | {"storage": {"preset": "dgx-superpod-h100-4su-best"}}
+    start, end = (published, REFERENCE_SCENARIO) if is_turned else (REFERENCE_SCENARIO, published)
+    (step,) = of(start, end).explanations[0].steps
+    assert "storage.preset" in step.inputs
+    assert "storage.profile.write_bytes_per_second" in step.inputs
+    assert all(change.before is not None and change.after is not None for change in step.changes)
+
+
+def test_the_chart_draws_names_whole_that_differ_at_their_ends() -> None:
+    names = [f"deepseek-v3 on 2,048 GPUs, {tier}" for tier in ("with a parallel file system", "with object storage")]
+    scenarios = [{"name": name, "scenario": {"model": {"preset": "gpt2"}}} for name in names]
+    assert set(names) <= set(place_lines(comparison_chart(COMPARE.answer({"scenarios": scenarios}))))
 
 
 def test_inputs_that_have_no_answer_alone_change_together() -> None:

@@ -21,6 +21,7 @@ from sizing.questions.decide.briefing import brief_decision
 from sizing.questions.decide.charts import decision_charts
 from sizing.questions.decide.report import DecisionReport
 from sizing.questions.decide.request import REFERENCE_DECISION
+from tests.sizing.present.drawn_words import LETTERS, place_lines
 
 GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"
 NOW = datetime(2026, 11, 9, 6, 30, tzinfo=UTC)
@@ -157,3 +158,28 @@ def test_charts_write_money_as_budgets_do() -> None:
     drawn = render_svg(costs)
     assert "$4bn" in drawn
     assert "$4G" not in drawn
+
+
+def test_the_words_of_the_cheapest_bandwidth_cover_no_figure_of_an_axis() -> None:
+    *_, costs = decision_charts(decide(per_lost_gpu_hour=3))
+    lines = place_lines(costs)
+    [below] = [line for line in lines if line.startswith("costs least")]
+    assert lines[below] < lines["100"] - 2 * LETTERS
+    [workload] = FOR_FINANCE["workloads"]
+    quick = workload | {"scenario": workload["scenario"] | {"targets": {"max_stall_seconds": 60}}}
+    *_, only_fast = decision_charts(decide(workloads=[quick]))
+    sides = [layer["mark"]["align"] for chart in (costs, only_fast) for layer in chart["layer"][2:3]]
+    assert sides == ["right", "left"], "of the words at a point in the upper and in the lower half"
+
+
+@pytest.mark.parametrize("currency", ["EUR", "k.€ [net]"])
+def test_charts_of_any_currency_draw_their_costs(currency: str) -> None:
+    costs, *_, curves = decision_charts(decide(currency=currency))
+    [name] = costs["data"]["values"][0].keys() - {"offer", "part", "place"}
+    assert name.startswith("cost_")
+    assert name in curves["layer"][0]["data"]["values"][0]
+    for chart in (costs, curves):
+        drawn = render_svg(chart)
+        assert "NaN" not in drawn
+        assert "undefined" not in drawn
+        assert len(place_lines(chart)) > 10
