@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from sizing.questions.registry import QUESTIONS
+from sizing.state.optimizers import OPTIMIZERS
 
 DOCS = Path(__file__).parents[3] / "docs"
 COUNTS = {7: "Seven", 8: "Eight", 9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve"}
@@ -16,3 +17,7 @@ def test_the_guide_of_many_answers_counts_its_verbs_and_names_those_without_a_ch
     without = re.search(r"draws it, except for ([^.]*)\.", text)
     assert without is not None
     assert set(re.findall(r"`(\w+)`", without[1])) == {verb for verb in verbs if QUESTIONS[verb].question.chart is None}
+
+
+def test_the_tour_counts_the_optimizers() -> None:
+    assert f"; {len(OPTIMIZERS)} optimizers;" in (DOCS / "tour.md").read_text()
