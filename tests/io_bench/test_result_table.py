@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 
 from rich.console import Console
 
 from io_bench.results.result_table import result_table, sentences
 from sizing.storage.measurement import BenchmarkResult
+from tests.io_bench.conftest import REPOSITORY, Bench
 
 RESULT = BenchmarkResult.model_validate(
     {
@@ -78,3 +81,24 @@ def test_an_asynchronous_save_says_how_long_training_stands_still() -> None:
     write = RESULT.measurements[0].model_copy(update={"operation": "write", "stall_seconds": 0.5, "drain_seconds": 9.5})
     said = sentences(RESULT.model_copy(update={"measurements": [write]}))
     assert any("stalls for 500.0 ms" in sentence and "drain takes 9.50 s more" in sentence for sentence in said)
+
+
+def test_the_tour_shows_what_a_run_prints(bench: Bench, target: Path) -> None:
+    """Numbers aside. Whether storage is the limit of a small run is not certain, so that line comes from a result."""
+    tour = (REPOSITORY / "docs" / "tour.md").read_text()
+    block = re.search(r"^\$ ckpt-bench run .*\n((?:[^$\n].*\n)+)", tour, re.MULTILINE)
+    assert block is not None
+    flags = ["--target", str(target), "--ranks", "2", "--bytes-per-rank", "4MiB", "--repetitions", "2"]
+    done = bench.run("run", *flags, "--output", "result.json")
+    assert done.returncode == 0, done.stderr
+    limited = {"engine": "direct", "operation": "write", "limited_by": "storage", "null_sink_bytes_per_second": 30e9}
+    measurement = RESULT.measurements[0].model_copy(update=limited)
+    said = " ".join([done.stderr, done.stdout, *sentences(RESULT.model_copy(update={"measurements": [measurement]}))])
+    printed = without_numbers(re.sub("[│┃]", "", said).replace(str(bench.directory), "/home/ada"))
+    shown = [without_numbers(line.removesuffix("...")) for line in block[1].splitlines()]
+    assert [line for line in shown if line not in printed] == []
+
+
+def without_numbers(text: str) -> str:
+    """A text on one line, with a sign in place of each number and its unit."""
+    return " ".join(re.sub(r"\d[\d.]*( ([kMGT]?i?B(/s)?|m?s|µs)\b)?", "#", text).split())

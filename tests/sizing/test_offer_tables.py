@@ -44,6 +44,16 @@ def test_offers_come_back_as_they_were(document: dict[str, Any], kind: str) -> N
     assert offers_of(document | {"offers": read_offers(write_offers(plain, kind))}) == offers_of(document)
 
 
+def test_the_table_of_the_guide_is_read() -> None:
+    guide = (PURCHASES.parent / "explore.md").read_text()
+    (table,) = re.findall(r"^```\n(offer .*?)```", guide, re.DOTALL | re.MULTILINE)
+    disk, flash = offers_of(REFERENCE_DECISION | {"offers": read_offers(table.encode())})
+    assert (disk.name, disk.capacity_bytes, flash.capacity_bytes) == ("disk", 10**15, 500 * 10**12)
+    terabyte = ("terabyte", "month", 20)
+    assert [(price.per, price.every, price.amount) for price in disk.prices] == [("offer", "once", 450_000), terabyte]
+    assert [price.amount for price in flash.prices] == [1_500_000]
+
+
 def test_tiers_are_written_as_the_page_calls_them_and_read_as_they_were_written_before() -> None:
     figures = {
         "kind": "local-nvme",

@@ -149,6 +149,20 @@ def test_the_guide_tells_the_counts_as_they_are() -> None:
         assert f"| {number}. {name} | {' | '.join(map(str, counts))} |" in guide
 
 
+def test_the_readme_and_the_guide_tell_how_many_observations_agree_and_how_many_steps_are_in_their_range() -> None:
+    root = Path(__file__).parents[2]
+    readme, guide = ((root / name).read_text() for name in ("README.md", "docs/validation.md"))
+    part = report().parts[0]
+    counts = part.counts
+    agreeing = f"{counts.agrees} agree, {counts.explained_misses} misses are explained"
+    told = f"{len(part.comparisons)} published observations | {agreeing}, {counts.no_prediction} cannot be predicted"
+    assert told in readme
+    (steps,) = rows_of("all runs inside, of ")
+    assert f"| {steps.published:.0f} published runs on" in readme
+    assert f"; {steps.predicted:.0f} in the range" in readme
+    assert f"Of {steps.published:.0f} runs {steps.predicted:.0f} lie in the range" in guide
+
+
 def test_the_rows_of_a_source_stand_together() -> None:
     for part in report().parts:
         sources = [row.source for row in part.comparisons]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import spread
 from tests.testbed.terminal import ckpt_size
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -16,7 +15,7 @@ FILES = sorted(path.name for path in (DOCS / "purchases").glob("*.yaml"))
 _NUMBER = re.compile(r"\d+(?:[,.]\d+)*")
 
 
-@pytest.mark.parametrize("name", spread(FILES, by_default=["spot-nodes.yaml", "two-models.yaml", "uncertain.yaml"]))
+@pytest.mark.parametrize("name", FILES)
 def test_the_guide_prints_what_is_answered_and_tells_of_no_other_figure(tmp_path: Path, name: str) -> None:
     """The figures of the prose are those of the tables that --full prints, or of the file."""
     block = re.search(rf"\$ ckpt-size decide docs/purchases/{name}\n(.*?)```(.*?)(?=\n## |\Z)", GUIDE, re.DOTALL)

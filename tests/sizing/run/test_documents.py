@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from sizing.layout.formats.registry import FORMATS
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from tests.sizing.run.scenarios import ASYNC, document
+from tests.testbed.terminal import ckpt_size
 
 TEXT = (Path(__file__).parents[3] / "docs" / "run.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
@@ -52,3 +54,20 @@ def test_every_strategy_kind_and_verb_is_described() -> None:
         "local-nvme",
     ]
     assert all(f"`{word}`" in TEXT for word in (*words, "shared-file-system", "object-store"))
+
+
+def test_the_formats_that_save_asynchronously_are_named() -> None:
+    named = re.search(r"the rest of the save drains in the background \(([^)]*), whose default it is\)", TEXT)
+    assert named is not None
+    formats = [word for word in re.findall(r"[a-z][a-z-]+", named[1]) if word != "and"]
+    assert sorted(formats) == sorted(name for name, each in FORMATS.items() if "async" in each.modes)
+    assert FORMATS[formats[-1]].modes[0] == "async"
+
+
+def test_the_warnings_shown_are_those_of_their_commands() -> None:
+    blocks = re.findall(r"^\$ ckpt-size (--.*)\n((?:\.\.\.\n|warning: .*\n)+)```", TEXT, re.MULTILINE)
+    assert blocks
+    for flags, printed in blocks:
+        found = ckpt_size(*flags.split())
+        said = " ".join((found.stdout + found.stderr).split())
+        assert [line for line in printed.splitlines() if line != "..." and line not in said] == []
