@@ -44,6 +44,7 @@ MEANS_SOMETHING_ELSE = {
     ("sizing/questions/layouts/memory_savings.py", "full"): "recomputation",
     ("sizing/questions/techniques/registry.py", "full"): "recomputation",
     ("sizing/layout/formats/registry.py", "full"): "a kind of format",
+    ("sizing/run/publication.py", "full"): "what a publication sends",
     ("sizing/state/training.py", "hf-trainer"): "a name for a framework",
     ("sizing/checkpoint_files/folder.py", "orbax"): "what a folder holds",
     ("io_bench/engines/__init__.py", "torch-save"): "an engine",
