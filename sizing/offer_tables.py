@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
+import dataclasses
 import io
 import re
 import zipfile
@@ -16,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import Base64Bytes, ConfigDict, Field, model_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import InvalidInput, NotInstalled, Problem, require_one_of, shown
-from sizing.printed_numbers import with_commas
+from sizing.printed_numbers import validate_as_printed, with_commas
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import InputModel, StrictModel
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_YEAR, FileContent
@@ -160,21 +161,26 @@ REFERENCE_OFFER_TABLE = {
 """Cells as they are copied from a spreadsheet."""
 
 
-def answer_offer_table(request: OfferTableRequest) -> OfferTable:
-    """Read a table, or take offers, and write both forms. Raises InvalidInput where a row or a cell has no meaning."""
+def answer_offer_table(request: OfferTableRequest, *, model: type[BaseModel] | None = None) -> OfferTable:
+    """Read a table, or take offers, and write both forms.
+
+    Args: `model` of an offer, whose rules the cells must keep; by default none.
+    Raises InvalidInput where a row or a cell has no meaning, or a cell breaks a rule.
+    """
     if request.offers is not None:
         offers = [offer.model_dump(exclude_unset=True) for offer in request.offers]
     else:
-        offers = read_offers(request.xlsx or (request.text or "").encode())
+        offers = read_offers(request.xlsx or (request.text or "").encode(), model=model)
     document: dict[str, Any] = {"offers": offers, "csv": write_offers(offers, "csv").decode()}
     with contextlib.suppress(NotInstalled):
         document["xlsx"] = base64.b64encode(write_offers(offers, "xlsx"))
     return OfferTable.model_validate(document)
 
 
-def read_offers(content: bytes) -> list[dict[str, Any]]:
+def read_offers(content: bytes, *, model: type[BaseModel] | None = None) -> list[dict[str, Any]]:
     r"""Read the offers of a table, as documents whose values are still text.
 
+    Args: `model` of an offer, whose rules the cells must keep; by default none.
     Raises InvalidInput where a row or a cell has no meaning, and NotInstalled for an xlsx without the extra.
 
     >>> read_offers(b"offer;disk\nwrite bandwidth (GB/s);40\ncapacity;1 PB")
@@ -203,13 +209,15 @@ def read_offers(content: bytes) -> list[dict[str, Any]]:
                 f"move the sheet of the offers before {shown(source.sheets[0])}, as the first alone is read; {_REMEDY}"
             )
         raise _refused("table", rule, None, remedy)
-    offers = read_labelled_rows(rows, along)
+    offers = read_labelled_rows(rows, along, model=model)
     if not offers:
         raise _refused("table", "has no offer", None, "write a name and figures beside its labels")
     return offers
 
 
-def read_labelled_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[str, Any]]:
+def read_labelled_rows(
+    rows: Sequence[Sequence[Cell]], along: str, *, model: type[BaseModel] | None = None
+) -> list[dict[str, Any]]:
     """Read the offers of rows that begin with labels; `along` is what these are in the table, row or column.
 
     Raises InvalidInput with the first problems of all cells.
@@ -240,8 +248,10 @@ def read_labelled_rows(rows: Sequence[Sequence[Cell]], along: str) -> list[dict[
             problems.append(Problem(name.place, rule, shown(name.text), "name each offer differently"))
         elif name.text:
             places[name.text] = name.place
-            problems += list_contradictions(name, own)
-            offers.append(_read_offer(name, own))
+            contradictions = list(list_contradictions(name, own))
+            by_path: dict[str, tuple[Cell, Cell]] = {}
+            offers.append(_read_offer(name, own, by_path))
+            problems += contradictions or (list_broken_rules(offers[-1], name, by_path, model) if model else ())
     if problems:
         raise InvalidInput(problems[:_MAX_PROBLEMS])
     return offers
@@ -384,8 +394,14 @@ def _is_label(text: str) -> bool:
     return any(pattern.fullmatch(label) for pattern in (_PRICE, _RANGE)) or _path_of(label) is not None
 
 
-def _read_offer(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> dict[str, Any]:
-    """Make the document of an offer from the labels and values of its column."""
+def _read_offer(
+    name: Cell, figures: Sequence[tuple[Cell, Cell]], cells: dict[str, tuple[Cell, Cell]]
+) -> dict[str, Any]:
+    """Make the document of an offer from the labels and values of its column.
+
+    Notes in `cells`, by path in the document, the label of each value and the cell in which it stands: what a price is
+    paid for stands in its label.
+    """
     flat: dict[str, str] = {"name": name.text}
     prices: list[dict[str, str]] = []
     ranges: dict[str, dict[str, str]] = {}
@@ -399,10 +415,14 @@ def _read_offer(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> dict[str, A
             every = price["every"] or ("" if price["per"] else "once")
             paid = {"per": price["per"] or "offer"} | ({"every": every} if every else {})
             spelled = {field: text.strip().lower().replace(" ", "-") for field, text in paid.items()}
+            cells.update({f"{_PRICES}.{len(prices)}.{field}": (label, label) for field in (*spelled, *more)})
+            cells[f"{_PRICES}.{len(prices)}.amount"] = label, cell
             prices.append({**spelled, **more, "amount": value})
         elif (end := _RANGE.fullmatch(plain)) is not None:
+            cells[f"{_RANGES}.{end['field']}.{end['end'].lower()}"] = label, cell
             ranges.setdefault(end["field"], {})[end["end"].lower()] = value
         elif path is not None:
+            cells[path] = label, cell
             flat[path] = value
     lists = {_PRICES: prices, _RANGES: ranges}
     return {**_unflatten(flat), **{name: given for name, given in lists.items() if given}}
@@ -413,6 +433,7 @@ def list_contradictions(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> Ite
     first: dict[str, Cell] = {}
     kinds: dict[str, tuple[str, Cell]] = {}
     labels = {_split_unit(label.text)[0].lower() for label, _ in figures}
+    paths = [path for label in labels if (path := _path_of(label))]
     for label, cell in figures:
         plain = _split_unit(label.text)[0].lower()
         path = _path_of(plain) or ""
@@ -420,6 +441,8 @@ def list_contradictions(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> Ite
         if (storage := _STORAGE.fullmatch(path)) is not None:
             kind, beside = kinds.setdefault(storage["block"], (storage["kind"], cell))
             rule = "" if kind == storage["kind"] else f"stands beside another storage, in {beside.place}"
+        if path and any(other.startswith(f"{path}.") for other in paths):
+            rule, remedy = "stands beside rows of its own fields", "empty this cell, or those"
         if (end := _RANGE.fullmatch(plain)) is not None and end["end"] in _OTHER_END:
             other = f"range of {end['field']}, {_OTHER_END[end['end']]}"
             rule, remedy = ("", remedy) if other in labels else ("has no other end", f"add a row {shown(other)}")
@@ -428,6 +451,25 @@ def list_contradictions(name: Cell, figures: Sequence[tuple[Cell, Cell]]) -> Ite
         if rule:
             field = f"{cell.place} ({shown(label.text)} of {shown(name.text)})"
             yield Problem(field, rule, shown(cell.text), remedy)
+
+
+def list_broken_rules(
+    offer: dict[str, Any], name: Cell, cells: Mapping[str, tuple[Cell, Cell]], model: type[BaseModel]
+) -> Iterator[Problem]:
+    """List the cells that break a rule of an offer.
+
+    What an offer or a price lacks, and rules between several cells, are not listed: the decision names them.
+    """
+    try:
+        validate_as_printed(model, offer)
+    except InvalidInput as error:
+        for problem in error.problems:
+            path = next((each for each in cells if f"{problem.field}.".startswith(f"{each}.")), None)
+            if path is not None:
+                label, cell = cells[path]
+                yield dataclasses.replace(problem, field=f"{cell.place} ({shown(label.text)} of {shown(name.text)})")
+            elif problem.field == "name":
+                yield dataclasses.replace(problem, field=name.place)
 
 
 def _flatten(block: Any, path: str = "") -> Iterator[tuple[str, Any]]:

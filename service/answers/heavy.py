@@ -16,7 +16,7 @@ from service.errors import validated
 from service.reports import FORMS, ReportSubject, describe_origin, render_answer
 from service_client.terms import ReportForm
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, model_in
 from sizing.importers import ImportRequest, import_config_files
 from sizing.offer_tables import OfferTableRequest, answer_offer_table
 from sizing.present import rendering
@@ -25,7 +25,7 @@ from sizing.present.inspections import infer_fields, inspection_document, inspec
 from sizing.present.sliders import list_sliders
 from sizing.questions.chunks import Computer, compute_here
 from sizing.questions.question import Answer
-from sizing.questions.registry import ANSWER, QUESTIONS, QuestionEntry
+from sizing.questions.registry import ANSWER, DECIDE, QUESTIONS, QuestionEntry
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration, Publisher, calibrate, select_agreeing
@@ -133,7 +133,8 @@ def import_in(_: ReportForm, request: ImportRequest) -> bytes:
 
 def offer_table_in(_: ReportForm, request: OfferTableRequest) -> bytes:
     """Read or write a table of offers, and return the OfferTable in its one form, JSON."""
-    return answer_offer_table(request).model_dump_json().encode()
+    offer = model_in(DECIDE.question.request.model_fields["offers"].annotation)
+    return answer_offer_table(request, model=offer).model_dump_json().encode()
 
 
 _OTHER_KINDS = {
