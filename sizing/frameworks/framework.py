@@ -154,9 +154,9 @@ class ShippedDefault:
 
     `setting`: the framework's own setting. `with_stages`: applies only if there is a pipeline and the scenario does not
     give the layers of a stage. `in_given_block`: applies only if the scenario has the block, which has no default of
-    its own. `with_microbatch`: applies only if the scenario gives micro_batch_size. `beside`: applies to every
-    training, or only to one of the model itself, or of adapters beside a base in 4 or 8 bits, or in 4 bits of which
-    scales can be quantised again.
+    its own. `is_fixed`: no setting changes it, so that no other value is weighed. `with_microbatch`: applies only if
+    the scenario gives micro_batch_size. `beside`: applies to every training, or only to one of the model itself, or of
+    adapters beside a base in 4 or 8 bits, or in 4 bits of which scales can be quantised again.
     """
 
     field: str
@@ -164,6 +164,7 @@ class ShippedDefault:
     setting: str
     with_stages: bool = False
     in_given_block: bool = False
+    is_fixed: bool = False
     with_microbatch: bool = False
     beside: Literal["anything", "no adapters", "a quantised base", "a base in 4 bits"] = "anything"
 

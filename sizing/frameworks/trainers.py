@@ -60,6 +60,7 @@ TRAINERS: dict[TrainerName, Trainer] = {
                 True,
                 "FSDPCheckpointManager, which saves the whole wrapped model",
                 in_given_block=True,
+                is_fixed=True,
             ),
             _recomputes("enable_gradient_checkpointing True"),
         ),

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_field
+from sizing.frameworks.registry import shipped_defaults
 from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, alternatives_of, choices_among, values_of
 from sizing.guesses.figures import BEST_INTERVAL, REQUIRED, figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
@@ -68,6 +69,10 @@ def weigh_guesses(
     assumed = {assumption.field: assumption.value for assumption in assumptions}
     if scenario.times_interval:
         assumed.pop(INTERVAL, None)  # so many steps, of a time that is given or computed
+    training = scenario.training
+    for default in shipped_defaults(training.framework, trainer=training.trainer):
+        if default.is_fixed:
+            assumed.pop(default.field, None)
     rows: dict[str, list[VariedRow]] = {}
     judged_with: dict[tuple[str, bool], dict[str, list[JsonValue]]] = {}
     for row in _answer_rows(scenario, layout, inputs, assumed, figures=figures, headline=headline, progress=progress):

@@ -146,6 +146,25 @@ def test_what_is_stated_is_no_guess() -> None:
     assert "checkpoint.restore" in fields
 
 
+def test_what_no_setting_of_a_trainer_changes_is_no_guess() -> None:
+    """verl saves the frozen weights beside adapters whatever is set; PEFT's trainers may be told to."""
+    of_trainer = {
+        name: {
+            guess.field
+            for guess in answer(
+                {
+                    "model": {"preset": "llama-3.1-8b"},
+                    "training": {"framework": name, "adapters": {"rank": 16}},
+                    "parallelism": {"data": 8},
+                    "storage": OPEN["storage"],
+                }
+            ).guesses
+        }
+        for name in ("verl", "trl")
+    }
+    assert "training.adapters.save_base" in of_trainer["trl"] - of_trainer["verl"]
+
+
 @pytest.mark.parametrize(
     ("left_out", "headline"),
     [
