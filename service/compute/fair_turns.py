@@ -58,7 +58,7 @@ class FairTurns:
         return sum(len(queue) for other, queue in self._queues.items() if other != client)
 
     async def _take(self, client: str, max_seconds: float | None) -> None:
-        if self._num_asked >= self._max_asked:
+        if self._num_held + sum(map(len, self._queues.values())) >= self._max_asked:
             longest = max(self._queues.values(), key=len, default=deque())
             if len(longest) - len(self._queues.get(client, ())) < _LEAST_UNFAIR:
                 raise busy()
@@ -78,10 +78,6 @@ class FairTurns:
             if isinstance(error, TimeoutError):
                 raise busy() from None
             raise
-
-    @property
-    def _num_asked(self) -> int:
-        return self._num_held + sum(map(len, self._queues.values()))
 
     def _leave(self, client: str, place: asyncio.Future[None]) -> None:
         """Give up a place in the queue, or the turn that just came."""

@@ -319,7 +319,7 @@ class _Values:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def is_on(self, name: str) -> bool:
-        """Whether a switch is on."""
+        """Whether a setting is true, as YAML or a command writes it; 1 is true too."""
         return str(self.get(name)).lower() in ("true", "1")
 
 

@@ -87,7 +87,7 @@ def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
 
 
 def _stall_text(write: Write) -> str:
-    """What an asynchronous save stalls for."""
+    """Say for what training waits in an asynchronous save, and for how long each."""
     more = {
         "planning": write.stalled_by_planning_seconds,
         "waiting for room there": write.stalled_by_staging_seconds,
