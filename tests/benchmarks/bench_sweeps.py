@@ -25,7 +25,7 @@ def test_a_million_rows_over_storage_interval_and_failures() -> None:
     for attempt in range(3):
         start = time.process_time()
         sweep = Sweep(SWEEP.question.parse_request(document))
-        rows = sum(num_rows(table) for table in sweep.tables(ItemRange(0, sweep.num_rows), []))
+        rows = sum(num_rows(table) for table in sweep.tables(ItemRange(0, sweep.num_rows), [], {}))
         columns = time.process_time() - start
         start = time.process_time()
         report = SWEEP.answer(document)

@@ -51,7 +51,7 @@ _LAYOUT = "parallelism"
 
 
 class _LaidOut(NamedTuple):
-    """A scenario in the best layout, and what was assumed to choose that."""
+    """A scenario in its layout, and what was assumed to choose that where it left it open."""
 
     scenario: Scenario
     judged_by: Sequence[str]
@@ -92,20 +92,20 @@ class Sweep:
         self.request = request
         self.axes = find_axes(request.scenario)
         self.rows = Rows(self.axes, request.combine)
-        self.chunks = self.rows.chunks
         self.num_rows = self.rows.num_rows
         self._document = with_fields(request.scenario, {axis.path: None for axis in self.axes})
         self._sizes: dict[tuple[str, object], _LayoutFigures] = {}
         self._layouts: dict[str, _LaidOut] = {}
         self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
+        self.chunks = self.rows.chunks(are_searched=self._leaves_layout_open)
 
     def compute(self, items: ItemRange, progress: Progress = ignore_progress) -> SweepPart:
         """Compute the rows of a range, or those of them that are on its front where the request keeps no others."""
         refused: list[RefusedRows] = []
+        judged_by: dict[str, None] = {}
         tables: list[Table] = []
-        for table in self.tables(items, refused, progress):
+        for table in self.tables(items, refused, judged_by, progress):
             _keep(tables, table, self.request)
-        judged_by = dict.fromkeys(each for laid_out in self._layouts.values() for each in laid_out.judged_by)
         columns = {name: cells(values) for name, values in stack_tables(tables).items()}
         return SweepPart(columns=columns, refused=refused, layout_judged_by=list(judged_by))
 
@@ -142,16 +142,20 @@ class Sweep:
         )
 
     def tables(
-        self, items: ItemRange, refused: list[RefusedRows], progress: Progress = ignore_progress
+        self,
+        items: ItemRange,
+        refused: list[RefusedRows],
+        judged_by: dict[str, None],
+        progress: Progress = ignore_progress,
     ) -> Iterator[Table]:
         """The rows of a range that have an answer: a column for each field that varies, each figure and each objective.
 
-        `refused` fills with the scenarios that have none.
+        `refused` fills with the scenarios that have none, and `judged_by` with what was assumed to choose layouts.
         """
         done, num_items = 0, items.stop - items.start
         for block in self.rows.blocks(items):
             try:
-                yield self._answer_block(block)
+                yield self._answer_block(block, judged_by)
             except InvalidInput as error:
                 refused.append(RefusedRows(fields=block.fixed, num_rows=block.num_rows, problem=str(error)))
             done += block.num_rows
@@ -161,7 +165,7 @@ class Sweep:
         """Return the refusal of a sweep without an answer: that of each row where all are refused alike."""
         if len({each.problem for each in refused}) == 1:
             try:
-                self._answer_block(next(self.rows.blocks(ItemRange(0, 1))))
+                self._answer_block(next(self.rows.blocks(ItemRange(0, 1))), {})
             except InvalidInput as error:
                 return error.within("scenario")
         remedy = refused[0].problem.rstrip(".")
@@ -172,9 +176,10 @@ class Sweep:
         chosen = [f"Assumed: the best layout that fits each row's GPUs, as column {_LAYOUT} says"]
         return [*chosen, *dict.fromkeys(judged_by)] if self._leaves_layout_open else []
 
-    def _answer_block(self, block: RowBlock) -> Table:
-        first = {path: values[0].item() for path, values in block.arrays.items()}
-        scenario = self._lay_out(with_fields(self._document, block.fixed | first))
+    def _answer_block(self, block: RowBlock, judged_by: dict[str, None]) -> Table:
+        laid_out = self._lay_out(with_fields(self._document, block.fixed | block.first))
+        judged_by |= dict.fromkeys(laid_out.judged_by)
+        scenario = laid_out.scenario
         workload, of_layout = self._find_sizes(scenario)
         inputs = with_arrays(scenario, block.arrays).run_inputs
         run = evaluate(workload, inputs).report
@@ -191,18 +196,19 @@ class Sweep:
         shown = varied | chosen | figures | objectives
         return {name: column(value, block.num_rows) for name, value in shown.items()}
 
-    def _lay_out(self, document: dict[str, Any]) -> Scenario:
+    def _lay_out(self, document: dict[str, Any]) -> _LaidOut:
         """Lay the scenario out, in the best layout where it leaves that open: one search for all that share it."""
         scenario = scenario_from(document)
         if not self._leaves_layout_open:
-            return scenario
+            return _LaidOut(scenario, ())
         deciding = {name: block for name, block in document.items() if name not in RUN_BLOCKS}
         text = json.dumps(deciding, sort_keys=True, default=str)
         if text not in self._layouts:
             best = find_layout(deciding)
             self._layouts[text] = _LaidOut(best.scenario, best.judged_by)
-        found = self._layouts[text].scenario
-        return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
+        found, judged_by = self._layouts[text]
+        chosen = {"parallelism": found.parallelism, "training": found.training}
+        return _LaidOut(scenario.model_copy(update=chosen), judged_by)
 
     def _find_sizes(self, scenario: Scenario) -> _LayoutFigures:
         """Size the scenario's layout, once for all that share it, the kind of storage and the rate of its link."""
@@ -246,7 +252,7 @@ def stream_sweep(request: SweepRequest, computer: Computer = compute_here) -> Cs
     refused: list[RefusedRows] = []
     sweep = Sweep(request)
     if computer is compute_here:
-        found = sweep.tables(ItemRange(0, sweep.num_rows), refused)
+        found = sweep.tables(ItemRange(0, sweep.num_rows), refused, {})
     else:
         found = tables_of_parts(computer(sweep, partial(Sweep, request), ignore_progress), refused)
     tables = map(shown_columns, found)

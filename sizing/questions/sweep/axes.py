@@ -149,7 +149,9 @@ _ROWS_PER_BLOCK = 8_192
 _ROWS_PER_CHUNK = 256 * _ROWS_PER_BLOCK
 """Two million rows of one scenario are 1 to 5 s of work."""
 _SCENARIOS_PER_CHUNK = 256
-"""Scenarios of a few milliseconds each; where each has its layout searched, 20 s."""
+"""Scenarios of a few milliseconds each."""
+_SEARCHES_PER_CHUNK = 16
+"""Scenarios whose layouts are searched, in 0.3 to 1 s each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,8 @@ class RowBlock:
     """Rows of one scenario: `fixed` fields are the same for all, `arrays` differ."""
 
     fixed: dict[str, Any]
+    first: dict[str, Any]
+    """What the fields of `arrays` are in the first row of the scenario, be it in this block or before."""
     arrays: dict[str, Column]
     num_rows: int
 
@@ -205,10 +209,10 @@ class Rows:
         """The first row of each scenario."""
         _check_num_scenarios(len(self._firsts))
 
-    @property
-    def chunks(self) -> list[ItemRange]:
-        """Ranges of rows, of some seconds of work each."""
-        return cut([*self._firsts[::_SCENARIOS_PER_CHUNK], self.num_rows], max_items=_ROWS_PER_CHUNK)
+    def chunks(self, *, are_searched: bool) -> list[ItemRange]:
+        """Ranges of rows, of some seconds of work each, also where the layout of each scenario is searched."""
+        num_scenarios = _SEARCHES_PER_CHUNK if are_searched else _SCENARIOS_PER_CHUNK
+        return cut([*self._firsts[::num_scenarios], self.num_rows], max_items=_ROWS_PER_CHUNK)
 
     def blocks(self, rows: ItemRange) -> Iterator[RowBlock]:
         """The rows of a range, in blocks of one scenario each."""
@@ -217,8 +221,9 @@ class Rows:
             if first >= rows.stop:
                 return
             common = self._fixed_values(first, scenario)
+            in_first = {path: each.item() for path, each in self._array_values(first, first + 1, first=first).items()}
             for start, stop in cut([max(first, rows.start), min(last, rows.stop)], max_items=_ROWS_PER_BLOCK):
-                yield RowBlock(common, self._array_values(start, stop, first=first), stop - start)
+                yield RowBlock(common, in_first, self._array_values(start, stop, first=first), stop - start)
             scenario += 1
 
     def _changes(self) -> list[int]:

@@ -8,9 +8,10 @@ import pytest
 
 from sizing.questions.chunks import ItemRange, cut, ignore_progress
 from sizing.questions.registry import SWEEP
-from sizing.questions.sweep import axes
+from sizing.questions.sweep import answer, axes
 from sizing.questions.sweep.answer import Sweep, SweepPart, sweep_to_report
 from sizing.questions.sweep.request import REFERENCE_SWEEP, SweepRequest
+from sizing.report import ScenarioWithLayout, find_layout
 
 SWEPT = SWEEP.question.request.model_validate(
     REFERENCE_SWEEP
@@ -87,6 +88,41 @@ def test_chunks_hold_each_row_once_and_are_cut_where_scenarios_begin() -> None:
     assert block.num_rows == 1
     assert block.fixed == {"parallelism.data": 1 + row // 1_000_000}
     assert block.arrays["checkpoint.interval_seconds"] == pytest.approx([1.0 + row % 1_000_000])
+
+
+def open_layouts(**fields: Any) -> SweepRequest:
+    scenario = {"model": {"preset": "gpt2"}, "cluster": {"node": "dgx-h100", "num_gpus": 16}} | fields
+    return SweepRequest.model_validate({"scenario": scenario, "rows": "front", "objectives": ["stall"]})
+
+
+def test_layouts_that_are_searched_are_few_in_a_chunk() -> None:
+    given, left_open = {"parallelism": {"data": list(range(1, 41))}}, {"cluster": {"num_gpus": list(range(8, 48))}}
+    assert len(Sweep(open_layouts(**given)).chunks) == 1
+    assert [chunk.start for chunk in Sweep(open_layouts(**left_open)).chunks] == [0, 16, 32]
+
+
+def test_a_layout_is_searched_once_for_all_rows_of_its_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Any] = []
+
+    def find(document: dict[str, Any]) -> ScenarioWithLayout:
+        searched.append(document)
+        return find_layout(document)
+
+    monkeypatch.setattr(answer, "find_layout", find)
+    intervals = {"from": 60, "to": 7200, "num": 4 * axes._ROWS_PER_BLOCK}
+    swept = Sweep(open_layouts(checkpoint={"interval_seconds": intervals}))
+    rows = [ItemRange(0, axes._ROWS_PER_BLOCK + 1), ItemRange(axes._ROWS_PER_BLOCK + 1, swept.num_rows)]
+    assert [swept.compute(each, ignore_progress).refused for each in rows] == [[], []]
+    assert len(searched) == 1
+
+
+def test_a_part_does_not_tell_what_other_parts_assumed() -> None:
+    request = open_layouts(cluster={"node": ["dgx-h100", "a3-ultra"], "num_gpus": 16})
+    alone = Sweep(request).compute(ItemRange(0, 1), ignore_progress)
+    after = Sweep(request)
+    other = after.compute(ItemRange(1, 2), ignore_progress)
+    assert after.compute(ItemRange(0, 1), ignore_progress) == alone
+    assert other.layout_judged_by != alone.layout_judged_by
 
 
 def test_a_range_is_cut_at_each_bound() -> None:
