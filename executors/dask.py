@@ -69,7 +69,8 @@ def check_scheduler(address: str, field: str) -> None:
 class DaskWorkers:
     """Workers of the Dask scheduler at an address, such as tcp://HOST:8786; `field` names it in sentences.
 
-    Args: `hear`, who hears of each chunk that comes from a worker.
+    Args: `hear`, who hears of each chunk that comes from a worker; `is_awaited`, whether a scheduler that is not there
+    yet is waited for as long as for one that is gone in between, as where nobody sits before the answer.
 
     Certificates of tls:// are those of Dask's configuration. Raises as `check_scheduler`.
     """
@@ -81,9 +82,10 @@ class DaskWorkers:
         *,
         field: str = "--dask",
         hear: ComputationListener = ignore_computation,
+        is_awaited: bool = False,
     ) -> None:
         check_scheduler(address, field)
-        self._hear = hear
+        self._hear, self._is_awaited = hear, is_awaited
         self._address, self._field, self._limits = address, field, limits or ChunkLimits()
 
     def compute(self, work: ChunkedWork[Any, Any], make: WorkMaker, progress: Progress) -> Iterator[Any]:
@@ -96,7 +98,8 @@ class DaskWorkers:
             yield from compute_here(work, make, progress)
             return
         terms = Terms(uuid.uuid4().hex, self._field, find_versions(), self._limits)
-        with closing(_Scheduler(self._address, terms, pickle_maker(make))) as scheduler:
+        seconds = SECONDS_TO_RETURN if self._is_awaited else SECONDS_TO_REACH
+        with closing(_Scheduler(self._address, terms, pickle_maker(make), seconds)) as scheduler:
             yield from receive_in_order(work, scheduler.send, scheduler.num_ahead, progress, self._hear)
 
 
@@ -117,7 +120,7 @@ class _Task:
 class _Scheduler:
     """A scheduler, for the chunks of one question. It is connected to again where it was gone for a while."""
 
-    def __init__(self, address: str, terms: Terms, maker: bytes) -> None:
+    def __init__(self, address: str, terms: Terms, maker: bytes, seconds_to_reach: float) -> None:
         self._address, self._terms, self._maker = address, terms, maker
         self._tasks: list[_Task] = []
         self._begun: Counter[ItemRange] = Counter()
@@ -125,9 +128,8 @@ class _Scheduler:
         """Set where a task has ended, or a worker begins or ends a chunk."""
         self._num_losses, self._num_threads = 0, 0
         self._counted_at, self._had_workers_at = 0.0, time.monotonic()
-        self._client, self._maker_there = self.connect(
-            SECONDS_TO_REACH, f"cannot be reached within {seconds_text(SECONDS_TO_REACH)}"
-        )
+        rule = f"cannot be reached within {seconds_text(seconds_to_reach)}"
+        self._client, self._maker_there = self.connect(seconds_to_reach, rule)
 
     def close(self) -> None:
         """Disconnect. The scheduler forgets the chunks then, and workers end those that they compute."""

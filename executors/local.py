@@ -48,7 +48,7 @@ class LocalWorkers:
 
         Raises InvalidInput where a chunk does, and for one that takes too much time or memory.
         """
-        if len(work.chunks) == 1 or self._num_workers == 1:
+        if len(work.chunks) == 1:
             yield from compute_here(work, make, progress)
             return
         maker, num_ahead = pickle_maker(make), self._num_workers * CHUNKS_AHEAD

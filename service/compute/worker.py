@@ -28,7 +28,15 @@ from service.errors import Busy, OutOfTime, ProcessEnded, TakesTooLong, busy
 from service.settings import variable_of
 from sizing.errors import InvalidInput, Problem
 from sizing.loading import loading
-from sizing.questions.chunks import ChunkedWork, ItemRange, Progress, WorkMaker, compute_here, compute_what_is_missing
+from sizing.questions.chunks import (
+    ChunkedWork,
+    Computer,
+    ItemRange,
+    Progress,
+    WorkMaker,
+    compute_here,
+    compute_what_is_missing,
+)
 from sizing.units import binary_bytes_text
 
 if TYPE_CHECKING:
@@ -377,9 +385,9 @@ def answer_job(
         return compute(WorkHeard(work, tell), make, progress)
 
     hear = tell if is_traced else ignore_computation
-    computer = (
-        DaskWorkers(scheduler, limits, field=variable_of("dask"), hear=hear).compute if scheduler else compute_here
-    )
+    computer: Computer = compute_here
+    if scheduler:
+        computer = DaskWorkers(scheduler, limits, field=variable_of("dask"), hear=hear, is_awaited=True).compute
     compute = compute_what_is_missing(PartsOfServer(server, kept), computer)
     COMPUTER.set(compute_heard if is_traced else compute)
     if is_traced:

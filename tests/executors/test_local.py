@@ -26,11 +26,15 @@ LIMITS = ChunkLimits(max_seconds=60.0, max_bytes=1 << 30)
 
 
 def summed(
-    num_items: int, mischief: Mischief = "none", folder: Path | None = None, limits: ChunkLimits = LIMITS
+    num_items: int,
+    mischief: Mischief = "none",
+    folder: Path | None = None,
+    limits: ChunkLimits = LIMITS,
+    num_workers: int = 2,
 ) -> Sum:
     make = functools.partial(ToyWork, num_items, mischief, folder)
     work = make()
-    return work.merge(LocalWorkers(2, limits).compute(work, make, ignore_progress))
+    return work.merge(LocalWorkers(num_workers, limits).compute(work, make, ignore_progress))
 
 
 def test_other_processes_compute_the_chunks_and_end_with_the_question() -> None:
@@ -38,6 +42,11 @@ def test_other_processes_compute_the_chunks_and_end_with_the_question() -> None:
     assert found.total == sum(range(1_000))
     assert os.getpid() not in found.pids
     assert not any(psutil.pid_exists(pid) for pid in found.pids)
+
+
+def test_one_process_has_limits_too() -> None:
+    with pytest.raises(InvalidInput, match="items 10 to 20 needs more than"):
+        summed(30, "takes memory", num_workers=1)
 
 
 def test_one_chunk_is_computed_here() -> None:

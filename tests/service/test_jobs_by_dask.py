@@ -51,7 +51,7 @@ def test_a_job_without_its_scheduler_fails_by_name_and_other_questions_are_answe
         in_state(client, job, "failed")
         problem = client.get(f"{job}/result")
         assert (problem.status_code, problem.json()["code"]) == (503, "no-cluster")
-        assert re.match(r"CKPT_DASK cannot be reached within 10\.00 s", problem.json()["detail"])
+        assert re.match(r"CKPT_DASK cannot be reached within 30\.00 s", problem.json()["detail"])
         assert client.post("/v1/sweeps", json=MANY_SCENARIOS).status_code == 200
 
 

@@ -4,12 +4,13 @@
 
 prints a line for each kill, and the counts of all. Jobs of ten chunks are asked of two servers on one SQLite file, and
 their computing processes and servers killed, stopped for a while, or told to end. With --dask two workers of a
-scheduler compute the chunks, and the scheduler is killed too.
+scheduler compute the chunks, and these and the scheduler are killed too.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from sizing.questions.chunks import ignore_progress
 from tests.service import conftest
@@ -35,7 +37,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 NUM_CHUNKS = 10
 SECONDS_OF_A_CHUNK = 0.3
 WAYS = ("process killed", "server killed", "server stopped", "server told to end")
-WAYS_OF_DASK = (*WAYS, "scheduler killed")
+WAYS_OF_DASK = (*WAYS, "worker killed", "scheduler killed")
 BY_NAME = "failed by name"
 """Outcome of a job whose scheduler is gone: it says so."""
 
@@ -133,6 +135,10 @@ def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
             as_if_later(servers.url)
             time.sleep(4.0)  # in which the other server looks
             process.send_signal(signal.SIGCONT)
+        case "worker killed":
+            for _, pid in begun(folder)[-1:]:
+                with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                    os.kill(worker_of(pid), signal.SIGKILL)
         case "scheduler killed":
             assert servers.cluster is not None
             servers.cluster.kill_scheduler()
@@ -140,6 +146,12 @@ def kill(servers: Servers, folder: Path, way: str, place: int) -> None:
             process.terminate()
             process.wait(timeout=SECONDS_UNTIL_STUCK)
             servers.replace(place)
+
+
+def worker_of(pid: int) -> int:
+    """The worker of Dask beside which a process computes. What has started it starts another one."""
+    ancestors = psutil.Process(pid).parents()
+    return next(each.pid for each, starter in itertools.pairwise(ancestors) if "worker" in starter.cmdline())
 
 
 def run_one(servers: Servers, folder: Path, way: str, generator: random.Random) -> tuple[str, int]:
