@@ -19,6 +19,7 @@ from sizing.run.request import (
     INTERVAL,
     READ_RATE,
     TARGET_NAMES,
+    UNIT_RATE_NAMES,
     WRITE_RATE,
     RunRequest,
     best_goodput_fraction,
@@ -132,9 +133,7 @@ def rates_text(
         if field == INTERVAL:
             parts.append(f"one checkpoint every {seconds_text_of(value)}{instead}")
             continue
-        direction, stream = ("write", "writer") if "write_bytes" in field else ("read", "reader")
-        name = _NAMES.get(field, f"{direction} bandwidth per {'node' if 'node_' in field else stream}")
-        parts.append(f"{name} {min_rate_text(value)}")
+        parts.append(f"{(_NAMES | UNIT_RATE_NAMES)[field]} {min_rate_text(value)}")
     return " and ".join(parts)
 
 

@@ -27,7 +27,7 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.storage.joint_rates import FILE_SYSTEM, JointRates, joint_rates
 from sizing.storage.limits import Direction
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import DIRECTIONS, document_name
+from sizing.storage.rates import DIRECTIONS, TERMS, document_name, rate_names
 from sizing.storage.transfer import Floats, Numbers
 from sizing.units import MAX_BYTES, MAX_SECONDS
 
@@ -56,6 +56,13 @@ def profile_path(name: str, direction: Direction) -> str:
 WRITE_RATE = profile_path(FILE_SYSTEM, "write")
 COPY_RATE = profile_path("device_to_host_bytes_per_second", "write")
 READ_RATE = profile_path(FILE_SYSTEM, "read")
+_STREAMS: dict[Direction, str] = {"write": "writer", "read": "reader"}
+UNIT_RATE_NAMES = {
+    profile_path(name, direction): f"{direction} bandwidth per {'node' if TERMS[name].unit == 'node' else stream}"
+    for direction, stream in _STREAMS.items()
+    for name in rate_names("shared", "node", "stream")
+}
+"""What sentences call the rate of one node, and of one stream."""
 _SECTIONS = 64
 """Tried at once, as arrays cost little more than numbers: eight rounds find the place where halving takes fifty."""
 _PRECISION = 1e-10

@@ -22,15 +22,12 @@ import numpy as np
 
 from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import Rates
-from sizing.storage.terms import drained_seconds, file_system_bytes
+from sizing.storage.rates import TERMS, Rates, rate_names
+from sizing.storage.terms import file_system_bytes, shared_terms
 from sizing.storage.transfer import Numbers
 
 FILE_SYSTEM = "file_system_bytes_per_second"
 NODE = "node_bytes_per_second"
-_NODE_RATES = (NODE, "node_buffered_bytes_per_second")
-_STREAM_RATES = ("writer_buffered_bytes_per_second", "writer_bytes_per_second")
-"""Rates of one stream; where both are given the first counts, as in `Rates.stream_bytes_per_second`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +143,15 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     rates = profile.rates(direction) if profile else Rates()
     stream = _stream_rate(rates)
     demands = [replace(each, process_bytes_per_second=each.process_bytes_per_second_at(rates)) for each in demands]
-    nodes = [name for name in _NODE_RATES if getattr(rates, name) is not None]
-    names = [FILE_SYSTEM, *nodes, *([stream] if stream else [])]
+    names = [FILE_SYSTEM, *rates.known("shared", "node"), *([stream] if stream else [])]
     parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
     parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
     held = tuple(
-        np.maximum(np.maximum(demand.network_seconds, demand.process_seconds(rates)), drained_seconds(rates, demand))
+        np.maximum(
+            np.maximum(demand.network_seconds, demand.process_seconds(rates)),
+            shared_terms(rates, demand).get("write-back-cache", 0.0),
+        )
         for demand in demands
     )
     has_knee = rates.knee_power is not None
@@ -163,7 +162,7 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
         for number in range(len(demands))
     )
     alone = sum((demand.metadata_bytes for demand in demands), start=np.float64(0.0))
-    without_stream = rates._replace(writer_bytes_per_second=None, writer_buffered_bytes_per_second=None)
+    without_stream = rates._replace(**dict.fromkeys(rate_names("shared", "stream")))
     serial = sum(serial_steps(without_stream, demands).values(), start=np.float64(0.0))
     return JointRates(
         direction=direction,
@@ -179,7 +178,7 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
 
 
 def _stream_rate(rates: Rates) -> str | None:
-    return next((name for name in _STREAM_RATES if getattr(rates, name) is not None), None)
+    return next(iter(rates.known("shared", "stream")), None)
 
 
 def _divide(seconds: Numbers, by: Numbers) -> Numbers:
@@ -189,9 +188,8 @@ def _divide(seconds: Numbers, by: Numbers) -> Numbers:
 
 def _share(name: str, demand: Demand) -> Numbers:
     """What part of all bytes the fullest unit of a limit moves: a node, a stream, or the whole file system."""
-    if name.startswith("node_"):
-        return np.divide(demand.fullest_node_over_mean, demand.num_nodes)
-    return np.divide(demand.largest_over_mean, demand.num_streams) if name.startswith("writer_") else 1.0
+    num_units, fullest_over_mean = demand.units(TERMS[name].unit)
+    return np.divide(fullest_over_mean, num_units)
 
 
 def _unit_bytes(name: str, demand: Demand) -> Numbers:

@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import Direction, Rates
+from sizing.storage.rates import Direction, Rates, Resource
 from sizing.storage.terms import (
     Demand,
-    Resource,
     Terms,
     is_storage_known,
     once_terms,

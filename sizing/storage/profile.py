@@ -58,8 +58,7 @@ else:
                 Field(None, description=figure.document_description(direction)),
             )
             for figure in FIGURES.values()
-            for direction in DIRECTIONS
-            if figure.only in (None, direction)
+            for direction in figure.directions
         },
     )
 

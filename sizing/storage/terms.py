@@ -6,14 +6,12 @@ same lines.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from sizing.storage.rates import Rates
+from sizing.storage.rates import RESOURCES, TERMS, Rates, Resource, Unit
 from sizing.storage.transfer import (
     Numbers,
     beyond_cache_bytes,
@@ -24,30 +22,6 @@ from sizing.storage.transfer import (
     shared_seconds,
     transfer_seconds,
 )
-
-Resource = Literal[
-    "device-to-host",
-    "writer",
-    "page-cache",
-    "node",
-    "storage-network",
-    "file-system",
-    "stripe",
-    "contention",
-    "write-back-cache",
-    "planning",
-    "compression",
-    "metadata",
-    "per-file",
-    "commit",
-    "fixed",
-]
-"""What can limit. `writer` is one stream, or the process behind it, `page-cache` all buffered streams of a node,
-`storage-network` the adapters of a node where the cluster states them, `stripe` the part of one stream's file that one
-storage target holds, `contention` what further writers and nodes add to the time of the file system and is part of it
-in every answer, `write-back-cache` what drains a full cache of the storage, `compression` what ranks pack or unpack,
-`metadata` the rate of creating or opening files, `per-file` each file's own latency within its stream."""
-
 
 Terms = dict[Resource, Numbers]
 
@@ -137,6 +111,20 @@ class Demand:
             largest_over_mean=self.fullest_node_over_mean,
         )
 
+    def units(self, unit: Unit) -> tuple[Numbers, Numbers]:
+        """How many units of a kind move all bytes at once, and what the fullest moves over the mean.
+
+        >>> Demand(8.0, 4, 2, 4, largest_over_mean=1.5).units("stream")
+        (4, 1.5)
+        """
+        if unit == "node":
+            return self.num_nodes, self.fullest_node_over_mean
+        if unit in ("stream", "process"):
+            return self.num_streams, self.largest_over_mean
+        if unit == "stripe":
+            return self.num_streams * (1 if self.num_stripes is None else self.num_stripes), self.largest_over_mean
+        return 1, 1.0
+
     def process_bytes_per_second_at(self, rates: Rates) -> Numbers | None:
         """What one process writes that writes all: as the rates say, else as is assumed; None where none does.
 
@@ -190,43 +178,32 @@ def shared_terms(rates: Rates, demand: Demand) -> Terms:
 
     Of many writers, or nodes, the one with most bytes is the last.
     """
-    of_streams, of_nodes = (
-        (demand.num_streams, demand.largest_over_mean),
-        (demand.num_nodes, demand.fullest_node_over_mean),
-    )
-    writer = [
-        rate for rate in (rates.stream_bytes_per_second, demand.process_bytes_per_second_at(rates)) if rate is not None
-    ]
-    units: tuple[tuple[Resource, Numbers | None, tuple[Numbers, Numbers]], ...] = (
-        ("writer", functools.reduce(np.minimum, writer) if writer else None, of_streams),
-        ("page-cache", rates.node_buffered_bytes_per_second, of_nodes),
-        ("node", rates.node_bytes_per_second, of_nodes),
-        ("storage-network", demand.node_network_bytes_per_second, of_nodes),
-        ("file-system", rates.file_system_bytes_per_second, (1, 1.0)),
-    )
-    terms: Terms = {
-        resource: shared_seconds(
-            demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate, largest_over_mean=imbalance
-        )
-        for resource, rate, (num_units, imbalance) in units
-        if rate is not None
-    }
-    num_stripes = rates.stripe_count if demand.num_stripes is None else demand.num_stripes
-    if rates.stripe_bytes_per_second is not None and num_stripes is not None:
-        terms["stripe"] = shared_seconds(
-            demand.total_bytes,
-            num_units=demand.num_streams * num_stripes,
-            unit_bytes_per_second=rates.stripe_bytes_per_second,
-            largest_over_mean=demand.largest_over_mean,
-        )
-    if rates.file_system_bytes_per_second is not None and rates.has_contention:
-        moved = file_system_bytes(rates, demand)
-        terms["file-system"] = shared_seconds(
-            moved, num_units=1, unit_bytes_per_second=rates.file_system_bytes_per_second
-        )
-    if rates.beyond_cache_bytes_per_second is not None:
-        terms["write-back-cache"] = drained_seconds(rates, demand)
-    return terms
+    known = rates._replace(process_bytes_per_second=demand.process_bytes_per_second_at(rates)).known("shared")
+    if demand.num_stripes is None and rates.stripe_bytes_per_second is not None:
+        if rates.stripe_count is None:
+            del known["stripe_bytes_per_second"]  # how many stripes limit is not known
+        else:
+            demand = replace(demand, num_stripes=rates.stripe_count)
+    terms: Terms = {}
+    for name, rate in known.items():
+        term = TERMS[name]
+        num_units, imbalance = demand.units(term.unit)
+        moved = demand.total_bytes
+        if term.unit == "system":
+            moved = file_system_bytes(rates, demand)
+        elif term.unit == "cache":
+            moved = drained_bytes(rates, demand)
+        seconds = shared_seconds(moved, num_units=num_units, unit_bytes_per_second=rate, largest_over_mean=imbalance)
+        others = terms.get(term.resource)
+        terms[term.resource] = seconds if others is None else np.maximum(others, seconds)
+    if demand.node_network_bytes_per_second is not None:
+        terms["storage-network"] = demand.network_seconds
+    return _in_order(terms)
+
+
+def _in_order(terms: Terms) -> Terms:
+    """The terms in the order of an answer, in which the first of the longest ones is the bottleneck."""
+    return {resource: terms[resource] for resource in RESOURCES if resource in terms}
 
 
 def file_system_bytes(rates: Rates, demand: Demand) -> Numbers:
@@ -248,56 +225,55 @@ def file_system_bytes(rates: Rates, demand: Demand) -> Numbers:
     )
 
 
-def drained_seconds(rates: Rates, demand: Demand) -> Numbers:
-    """Time in which the storage drains what its cache does not hold; 0 where it has none.
+def drained_bytes(rates: Rates, demand: Demand) -> Numbers:
+    """Bytes that the storage drains of a full cache before it takes them.
 
-    Source: `transfer.beyond_cache_bytes`, less what earlier steps moved beyond it, over the rate beyond the cache.
+    Source: `transfer.beyond_cache_bytes`, less what earlier steps moved beyond it.
 
-    >>> float(drained_seconds(Rates(beyond_cache_bytes_per_second=2.0, cache_bytes=4.0), Demand(10.0, 1, 1, 1)))
-    3.0
+    >>> float(drained_bytes(Rates(cache_bytes=4.0), Demand(10.0, 1, 1, 1)))
+    6.0
     """
-    rate, cache = rates.beyond_cache_bytes_per_second, rates.cache_bytes
-    if rate is None:
-        return 0.0
-    held, before = 0.0 if cache is None else cache, demand.moved_before_bytes
-    moved = beyond_cache_bytes(before + demand.total_bytes, cache_bytes=held) - beyond_cache_bytes(
+    held, before = 0.0 if rates.cache_bytes is None else rates.cache_bytes, demand.moved_before_bytes
+    return beyond_cache_bytes(before + demand.total_bytes, cache_bytes=held) - beyond_cache_bytes(
         before, cache_bytes=held
     )
-    return shared_seconds(moved, num_units=1, unit_bytes_per_second=rate)
 
 
 def serial_terms(rates: Rates, demand: Demand) -> Terms:
     """Seconds of each step that nothing overlaps and that each demand pays anew."""
+    if rates.planning_seconds_per_rank is None and _is_any(demand.planning_seconds_per_rank):
+        rates = rates._replace(planning_seconds_per_rank=demand.planning_seconds_per_rank)
     terms: Terms = {}
-    if rates.device_to_host_bytes_per_second is not None:
-        terms["device-to-host"] = np.divide(demand.largest_linked_bytes, rates.device_to_host_bytes_per_second)
-    given = rates.planning_seconds_per_rank
-    per_rank = demand.planning_seconds_per_rank if given is None else given
-    if _is_any(demand.num_planned_ranks) and (given is not None or _is_any(per_rank)):
-        terms["planning"] = planning_seconds(demand.num_planned_ranks, seconds_per_rank=per_rank)
+    for name, value in rates.known("serial").items():
+        term = TERMS[name]
+        seconds: Numbers
+        match term.unit:
+            case "once":
+                continue
+            case "gpu":
+                seconds = np.divide(demand.largest_linked_bytes, value)
+            case "rank":
+                if not _is_any(demand.num_planned_ranks):
+                    continue
+                seconds = planning_seconds(demand.num_planned_ranks, seconds_per_rank=value)
+            case _ if name.endswith("per_second"):
+                seconds = files_seconds(demand.num_files, files_per_second=value)
+            case _:
+                latency = file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=value)
+                seconds = latency * np.greater(demand.total_bytes, 0)
+        terms[term.resource] = seconds
     if _is_any(demand.compression_seconds):
         terms["compression"] = demand.compression_seconds
-    if rates.files_per_second is not None:
-        terms["metadata"] = files_seconds(demand.num_files, files_per_second=rates.files_per_second)
     stream = rates.stream_bytes_per_second
     if stream is not None and _is_any(demand.metadata_bytes):  # the plans leave these to one stream
         moved = shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=stream)
         terms["metadata"] = terms.get("metadata", 0.0) + moved
-    if rates.file_seconds is not None:
-        latency = file_latency_seconds(
-            demand.num_files, num_streams=demand.num_streams, seconds_per_file=rates.file_seconds
-        )
-        terms["per-file"] = latency * np.greater(demand.total_bytes, 0)
-    return terms
+    return _in_order(terms)
 
 
 def once_terms(rates: Rates) -> Terms:
     """Seconds of what a whole save or restore pays once, whatever its demands."""
-    steps: tuple[tuple[Resource, Numbers | None], ...] = (
-        ("commit", rates.commit_seconds),
-        ("fixed", rates.fixed_seconds),
-    )
-    return {resource: seconds for resource, seconds in steps if seconds is not None}
+    return {TERMS[name].resource: seconds for name, seconds in rates.known("serial", "once").items()}
 
 
 def total_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:

@@ -9,8 +9,8 @@ from sizing.present.rows import Grid, Summary
 from sizing.present.targets import met_together, target_names
 from sizing.questions.require.report import CapacityCause, Requirement, RequirementsReport, Status
 from sizing.run.remedies import exact_seconds_text, rates_text, together_text
-from sizing.run.request import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, profile_path
-from sizing.storage.rates import Direction
+from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, profile_path
+from sizing.storage.rates import FIGURES
 from sizing.units import (
     bytes_text,
     max_seconds_text,
@@ -21,18 +21,12 @@ from sizing.units import (
     seconds_text,
 )
 
-_STREAMS: dict[Direction, str] = {"write": "writer", "read": "reader"}
 _NAMES = {
-    profile_path(rate, direction): f"{direction} bandwidth, {unit}"
-    for direction, stream in _STREAMS.items()
-    for rate, unit in (
-        ("file_system_bytes_per_second", "file system"),
-        ("node_bytes_per_second", "per node"),
-        ("node_buffered_bytes_per_second", "page cache of a node"),
-        ("writer_bytes_per_second", f"per {stream}"),
-        ("writer_buffered_bytes_per_second", f"per {stream} through its page cache"),
-    )
-} | {COPY_RATE: "GPU-to-host bandwidth, per GPU", INTERVAL: "interval"}
+    profile_path(name, direction): figure.direction_words(direction)
+    for name, figure in FIGURES.items()
+    for direction in figure.directions
+    if figure.words
+} | {INTERVAL: "interval"}
 _STATUS: dict[Status, str] = {"any": "any value", "none": "not possible", "solved": "solved"}
 _HELD: dict[CapacityCause, str] = {
     "in-flight": "the one being written",

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import Direction
-from sizing.storage.terms import Demand, Resource
+from sizing.storage.rates import Direction, Resource
+from sizing.storage.terms import Demand
 from sizing.strict_model import MeasuredModel
 from sizing.units import MAX_BYTES
 

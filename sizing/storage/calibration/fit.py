@@ -28,8 +28,10 @@ from sizing.storage.calibration.least_squares import (
 from sizing.storage.calibration.limit_shape import (
     ALL_TERMS,
     FILE_SYSTEM,
-    TERMS,
+    PLAIN_TERMS,
     LimitShape,
+    column_of,
+    contending_units,
     fitted_rates,
     select_shape,
 )
@@ -194,7 +196,7 @@ def profile_rates(design: Design, selection: TermSelection) -> dict[str, float]:
     if design.squarings != SHARP:
         return rates
     slowest, _ = largest_shared(design, selection.parameters)
-    for column, term in enumerate(TERMS):
+    for column, term in enumerate(PLAIN_TERMS):
         if term.is_shared and term.field not in rates and selection.has_rival_with(column):
             rates[term.field] = float((design.coefficients[:, column] / slowest).max())
     return rates
@@ -205,11 +207,11 @@ def _choose_rates(shape: LimitShape, demand: Demand, selection: TermSelection) -
 
     Predictions take the max of stripes that were measured, as whoever sets stripes would.
     """
-    stripe = [term.resource for term in ALL_TERMS].index("stripe")
+    stripe, cache = column_of("stripe_bytes_per_second"), column_of("beyond_cache_bytes_per_second")
     chosen = {}
     if shape.knee_power is not None:
         chosen["knee_power"] = shape.knee_power
-    if shape.cache_bytes is not None and selection.kept[-1]:
+    if shape.cache_bytes is not None and selection.kept[cache]:
         chosen["cache_bytes"] = float(round(shape.cache_bytes))
     if demand.num_stripes is not None and (selection.kept[stripe] or selection.has_rival_with(stripe)):
         chosen["stripe_count"] = float(np.max(demand.num_stripes))
@@ -221,10 +223,9 @@ def _not_excluded(
 ) -> tuple[dict[str, float], ...]:
     """The limits with the max contention of each kind that the data allow where they show none."""
     fields = [document_name(term.field, direction) for term in ALL_TERMS if term.is_fraction]
-    units = np.stack(np.broadcast_arrays(demand.num_streams, demand.num_nodes), axis=-1)
     return tuple(
         _document(parameters, direction) | {fields[column]: fraction}
-        for column, fraction, parameters in max_contentions(design, measured, selection, units)
+        for column, fraction, parameters in max_contentions(design, measured, selection, contending_units(demand))
         if fraction > 0
     )
 
@@ -307,7 +308,7 @@ def estimate_limits(fit: LimitFit) -> Iterator[LimitEstimate]:
         if term.is_fraction:
             if fit.is_kept(column):
                 yield _contention(fit, column)
-        elif term.resource == "write-back-cache" and not fit.is_kept(column):
+        elif term.unit == "cache" and not fit.is_kept(column):
             continue
         elif term.is_shared:
             bound = {group for group, slowest in zip(fit.groups, binding, strict=True) if slowest == column}
@@ -384,7 +385,7 @@ def _contention(fit: LimitFit, column: int) -> LimitEstimate:
     term, exchanged = ALL_TERMS[column], fit.exchanged_for(column)
     low, high = fit.interval(column)
     is_seen = fit.is_checked and high < MAX_RATIO_OF_A_TIME * low
-    unit = "writer" if term.field.startswith("writer") else "node"
+    unit = "writer" if term.unit == "stream" else "node"
     other = f". These runs cannot separate it from {exchanged}" if exchanged else ""
     if fit.is_beyond_what_was_seen(FILE_SYSTEM):
         is_seen, other = False, f"{other}. No run shows the file system without it"

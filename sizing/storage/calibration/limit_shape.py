@@ -10,12 +10,9 @@ import numpy as np
 
 from sizing.storage.calibration.least_squares import SHARP, Design, Mask, find_best_fits, log_seconds, losses
 from sizing.storage.calibration.term_selection import FIRST_NOISE, MIN_FREEDOM, SIGNIFICANCE, residual_noise, twins_of
-from sizing.storage.rates import Rates
-from sizing.storage.terms import Demand, Resource, once_terms, serial_terms, shared_terms
+from sizing.storage.rates import TERMS, Kind, Rates, Resource, Term, Unit, rate_names
+from sizing.storage.terms import Demand, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Floats, beyond_cache_bytes
-
-FILE_SYSTEM = 0
-"""The column of the file system's rate, to which contention adds."""
 
 _SOFT_KNEES = (0, 1, 2)
 """Squarings of p = 1 (times add), 2 and 4. A sharper knee is less than 10 % off the maximum where two limits meet
@@ -30,19 +27,33 @@ _MAX_CACHES = 8
 _REFINEMENTS = 3
 """Refinements of the cache's size, each to a quarter of the distance: to 2 % of a doubling."""
 
-_NUM_CONTENTIONS = 2
-"""Kinds of contention: of writers and of nodes."""
-
 
 @dataclass(frozen=True, slots=True)
 class FitTerm:
-    """A term of the transfer model: the resource, its field of `Rates`, and what the two are."""
+    """A term of the transfer model, with its field of `Rates`."""
 
-    resource: Resource
     field: str
-    is_shared: bool
-    is_fraction: bool = False
-    """Whether it is a fraction of the file system's time of a byte, to which it adds."""
+    term: Term
+
+    @property
+    def resource(self) -> Resource:
+        """The resource of which the term takes time."""
+        return self.term.resource
+
+    @property
+    def unit(self) -> Unit:
+        """What its rate or time is that of."""
+        return self.term.unit
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other terms overlap it."""
+        return self.term.kind != "serial"
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether it is a fraction of the file system's time of a byte, to which it adds."""
+        return self.term.kind == "fraction"
 
     @property
     def is_rate(self) -> bool:
@@ -54,28 +65,38 @@ class FitTerm:
         return np.exp(-parameters if self.is_rate else parameters)
 
 
-TERMS = (
-    FitTerm("file-system", "file_system_bytes_per_second", is_shared=True),
-    FitTerm("node", "node_bytes_per_second", is_shared=True),
-    FitTerm("writer", "writer_bytes_per_second", is_shared=True),
-    FitTerm("stripe", "stripe_bytes_per_second", is_shared=True),
-    FitTerm("fixed", "fixed_seconds", is_shared=False),
-    FitTerm("per-file", "file_seconds", is_shared=False),
-    FitTerm("metadata", "files_per_second", is_shared=False),
-    FitTerm("planning", "planning_seconds_per_rank", is_shared=False),
-)
+def _fit_terms(kind: Kind) -> tuple[FitTerm, ...]:
+    """The terms of a kind that measurements may show, in the order in which fits try them."""
+    places = {name: TERMS[name].fit_order for name in rate_names(kind)}
+    tried = sorted((place, name) for name, place in places.items() if place is not None)
+    return tuple(FitTerm(name, TERMS[name]) for _, name in tried)
+
+
+_SHARED_TERMS, _CONTENTIONS = _fit_terms("shared"), _fit_terms("fraction")
+
+PLAIN_TERMS = (*(each for each in _SHARED_TERMS if each.unit != "cache"), *_fit_terms("serial"))
 """Every term of the transfer model that measurements may show, the shared ones first.
 
 Of two that the data cannot tell apart the earlier stands for both.
 """
 
-ALL_TERMS = (
-    *TERMS,
-    FitTerm("contention", "writer_contention_fraction", is_shared=True, is_fraction=True),
-    FitTerm("contention", "node_contention_fraction", is_shared=True, is_fraction=True),
-    FitTerm("write-back-cache", "beyond_cache_bytes_per_second", is_shared=True),
-)
-"""`TERMS`, and those that are tried only where these leave something unexplained."""
+ALL_TERMS = (*PLAIN_TERMS, *_CONTENTIONS, *(each for each in _SHARED_TERMS if each.unit == "cache"))
+"""`PLAIN_TERMS`, and those that are tried only where these leave something unexplained: contention, then a cache."""
+
+
+def column_of(field: str) -> int:
+    """The column of a field of `Rates` among `ALL_TERMS`.
+
+    Source: definition. No units.
+
+    >>> column_of("file_system_bytes_per_second")
+    0
+    """
+    return [each.field for each in ALL_TERMS].index(field)
+
+
+FILE_SYSTEM = column_of("file_system_bytes_per_second")
+"""The column of the file system's rate, to which contention adds."""
 
 
 def fitted_rates(parameters: Floats) -> dict[str, Floats]:
@@ -98,14 +119,14 @@ def fitted_rates(parameters: Floats) -> dict[str, Floats]:
 
 
 def design_of(demand: Demand) -> Design:
-    """The coefficients of `TERMS` for demands as arrays: the seconds of each at a rate of 1 or a time of 1 s."""
+    """The coefficients of `PLAIN_TERMS` for demands as arrays: the seconds of each at a rate of 1 or a time of 1 s."""
     columns = []
-    for term in TERMS:
+    for term in PLAIN_TERMS:
         unit = Rates(**{term.field: 1.0})
         seconds = shared_terms(unit, demand) | serial_terms(unit, demand) | once_terms(unit)
         coefficient = np.asarray(seconds.get(term.resource, 0.0), dtype=np.float64)
         columns.append(np.broadcast_to(coefficient, np.shape(demand.total_bytes)))
-    return Design(np.stack(columns, axis=-1).astype(np.float64), np.array([term.is_shared for term in TERMS]))
+    return Design(np.stack(columns, axis=-1).astype(np.float64), np.array([term.is_shared for term in PLAIN_TERMS]))
 
 
 def contention_columns(demand: Demand) -> Floats:
@@ -117,8 +138,19 @@ def contention_columns(demand: Demand) -> Floats:
     >>> contention_columns(Demand(np.array([2.0]), np.array([4.0]), np.array([2.0]), 4)).tolist()
     [[6.0, 2.0]]
     """
-    units = np.stack(np.broadcast_arrays(demand.num_streams, demand.num_nodes), axis=-1)
-    return np.asarray(np.asarray(demand.total_bytes)[:, None] * (units - 1.0), dtype=np.float64)
+    return np.asarray(np.asarray(demand.total_bytes)[:, None] * (contending_units(demand) - 1.0), dtype=np.float64)
+
+
+def contending_units(demand: Demand) -> Floats:
+    """How many units of each kind of contention move the bytes: the writers, and the nodes.
+
+    Source: `transfer.contended_bytes`, whose W and N they are.
+
+    >>> contending_units(Demand(2.0, np.array([4.0]), np.array([2.0]), 4)).tolist()
+    [[4.0, 2.0]]
+    """
+    units = (demand.units(each.unit)[0] for each in _CONTENTIONS)
+    return np.stack(np.broadcast_arrays(*units), axis=-1)
 
 
 def cache_column(demand: Demand, cache_bytes: float) -> Floats:
@@ -134,7 +166,7 @@ def cache_column(demand: Demand, cache_bytes: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LimitShape:
-    """The terms that may explain the data, in the columns of `candidates.ALL_TERMS`; 0 in those of no use.
+    """The terms that may explain the data, in the columns of `ALL_TERMS`; 0 in those of no use.
 
     `cache_bytes` is the size of a cache that fills, None where none does.
     """
@@ -214,11 +246,11 @@ class _Trials:
     def design(self, caches: Sequence[float], squarings: int) -> Design:
         """Make the design of all terms, with a column for each size of a cache."""
         columns = [cache_column(self.demand, size) for size in caches]
-        num = self.num_plain + _NUM_CONTENTIONS + len(columns)
+        num = self.num_plain + len(_CONTENTIONS) + len(columns)
         added_to = (
             *range(self.num_plain),
-            *[FILE_SYSTEM] * _NUM_CONTENTIONS,
-            *range(self.num_plain + _NUM_CONTENTIONS, num),
+            *[FILE_SYSTEM] * len(_CONTENTIONS),
+            *range(self.num_plain + len(_CONTENTIONS), num),
         )
         return Design(
             np.column_stack([self.plain.coefficients, self.contentions, *columns]),
@@ -260,7 +292,7 @@ class _Trials:
         design = self.design(caches or [np.inf], form.squarings)
         coefficients = design.coefficients.copy()
         if not form.contentions:
-            coefficients[:, self.num_plain : self.num_plain + _NUM_CONTENTIONS] = 0.0
+            coefficients[:, self.num_plain : self.num_plain + len(_CONTENTIONS)] = 0.0
         return LimitShape(replace(design, coefficients=coefficients), form.cache_bytes)
 
     def _with_exact_cache(self, found: _ShapeFit) -> _ShapeFit:
@@ -276,7 +308,7 @@ class _Trials:
 
     def _extend(self, form: _Form) -> Iterator[_Form]:
         """Every form with more parameters by a knee and a contention, or by a cache."""
-        contended = [frozenset([place]) for place in range(_NUM_CONTENTIONS) if self.contentions[:, place].any()]
+        contended = [frozenset([place]) for place in range(len(_CONTENTIONS)) if self.contentions[:, place].any()]
         for squarings, contentions in itertools.product((*_SOFT_KNEES, SHARP), (frozenset[int](), *contended)):
             other = replace(form, squarings=squarings, contentions=contentions)
             if other.num_parameters > form.num_parameters:
@@ -293,7 +325,7 @@ class _Trials:
         return [float(sizes[place]) for place in np.linspace(0, len(sizes) - 1, _MAX_CACHES).round().astype(int)]
 
     def _mask(self, form: _Form, caches: Sequence[float]) -> Mask:
-        used = [place in form.contentions for place in range(_NUM_CONTENTIONS)]
+        used = [place in form.contentions for place in range(len(_CONTENTIONS))]
         return np.array([*self.usable, *used, *(size == form.cache_bytes for size in caches)])
 
     def _fit(self, form: _Form, residuals: Floats) -> _ShapeFit:

@@ -16,7 +16,7 @@ import numpy as np
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
 from sizing.storage.calibration.fit_data import OPERATIONS, RunMeasurement
 from sizing.storage.measurement import SHORT_SECONDS
-from sizing.storage.rates import DIRECTIONS, Direction, Rates
+from sizing.storage.rates import DIRECTIONS, TERMS, Direction, Rates
 from sizing.storage.terms import Demand, total_seconds
 from sizing.storage.transfer import Floats
 from sizing.units import parse_bytes, percent_text
@@ -26,7 +26,8 @@ _MAX_SUGGESTIONS = 3
 _MIN_RATIO_WORTH_A_RUN = 2.0
 """Between sizes, below which another one is suggested: above `MIN_RATIO_OF_SIZES`, from which on there is no doubt of
 them, as a run more costs little."""
-_SHARED = ("file-system", "node", "writer")
+_UNITS = {term.resource: term.unit for term in TERMS.values() if term.kind == "shared" and term.fit_order is not None}
+"""What the rate of each shared resource is that of, which a calibration fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,12 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
         if limit.verdict != "lower-bound" or (limit.num_binding and _has_one_size(fit)):
             continue
         reason = f"the {limit.resource} limit of {OPERATIONS[direction]}s is a lower bound: {limit.reason}"
-        if limit.resource == "file-system":
+        unit = _UNITS.get(limit.resource)
+        if unit == "system":
             yield Suggestion(direction, 2 * nodes, ranks, size, reason)
-        elif limit.resource == "node":
+        elif unit == "node":
             yield Suggestion(direction, 1, 2 * ranks, size, reason)
-        elif limit.resource == "writer" and covered.streams_per_node[0] > 1:
+        elif unit == "stream" and covered.streams_per_node[0] > 1:
             yield Suggestion(direction, 1, 1, size, reason)
 
 
@@ -149,7 +151,11 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     The draws are taken for what is believed of limit and time together, as jointly normal in the logarithm: a
     measurement of log time with noise s leaves var(u) - cov(u, log T)^2 / (var(log T) + s^2) of the limit's variance.
     """
-    measured = [limit for limit in fit.limits if limit.interval is not None and limit.resource in _SHARED]
+    measured = [
+        limit
+        for limit in fit.limits
+        if limit.interval is not None and _UNITS.get(limit.resource) in ("system", "node", "stream")
+    ]
     if not measured:
         return
     widest = max(measured, key=_width)
