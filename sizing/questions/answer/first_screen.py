@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from sizing.guesses.figures import BEST_INTERVAL, BYTES, LOST, OVERHEAD
 from sizing.present.guesses import guess_sentences, mark_meaning, roughly, with_range
-from sizing.present.purchase import amount_text, capacity_of_size, cost_text, priced_figure, target_text
+from sizing.present.purchase import amount_text, capacity_of_size, capacity_text, cost_text, priced_figure, target_text
 from sizing.present.rows import (
     CALIBRATION,
     FAILURES,
@@ -37,7 +37,6 @@ from sizing.run.failure_process import Shares
 from sizing.run.interval import every_text
 from sizing.run.remedies import NOT_AS_ASKED, exact_seconds_text
 from sizing.run.request import INTERVAL, profile_path
-from sizing.run.retention import Capacity
 from sizing.run.tier_rows import missing_read_rates
 from sizing.run.write import NO_WRITE_RATE
 from sizing.storage.joint_rates import FILE_SYSTEM
@@ -222,8 +221,11 @@ def _best_text(report: SizingReport) -> str:
 def _purchase(report: SizingReport) -> Iterator[Row]:
     yield from _rates_together(report) if report.needed_together else _rates_alone(report)
     capacity = report.capacity
-    held = LeadingRow("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
-    yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
+    held = f"min usable {capacity_text(capacity)}"
+    if capacity.raw_bytes > capacity.usable_bytes:
+        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
+    row = LeadingRow("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), held)
+    yield roughly(report, row, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
     if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
         if capacity.growth_bytes_per_day:
@@ -275,25 +277,3 @@ def _rates_alone(report: SizingReport) -> Iterator[Row]:
         rate = min_rate_text(required.restore_bytes_per_second)
         meaning = f"min bandwidth, for max recovery {seconds_text(recovery)}"
         yield roughly(report, LeadingRow("To buy: read", rate, meaning), _NEEDED["read"])
-
-
-def _capacity_text(capacity: Capacity) -> str:
-    """What the usable bytes hold, and the drives behind them where redundancy takes more."""
-    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
-    held = f"min usable for {capacity.num_checkpoints} checkpoints, one being written; each further +{further}"
-    if capacity.num_needed_checkpoints:
-        held += f", with up to {capacity.num_needed_checkpoints} older ones that they need"
-    if capacity.exported_bytes:
-        held += f", and {decimal_bytes_text(capacity.exported_bytes)} of exports"
-    if capacity.published_bytes:
-        held += f", and {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
-    if capacity.kept_weights_bytes:
-        held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
-    if capacity.growth_bytes_per_day:
-        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
-        held += f", {growth} more per day" if capacity.kept_weights_bytes else f", without {growth} of weights per day"
-    if capacity.usable_bytes > capacity.capacity_bytes:
-        held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
-    if capacity.raw_bytes > capacity.usable_bytes:
-        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
-    return held
