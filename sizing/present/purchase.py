@@ -47,7 +47,7 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         meaning = marked(report, "required.restore_bytes_per_second", needed_for)
         yield Row("min read bandwidth", min_rate_text(required.restore_bytes_per_second), meaning)
     shown = capacity_of_size(report, capacity.usable_bytes)
-    held = marked(report, "checkpoint.written_bytes", _capacity_text(capacity), shown=shown)
+    held = marked(report, "checkpoint.written_bytes", capacity_text(capacity), shown=shown)
     yield Row("min capacity", bytes_text(capacity.usable_bytes), held)
     if capacity.raw_bytes > capacity.usable_bytes:
         yield Row("drives", bytes_text(capacity.raw_bytes), "raw, with redundancy")
@@ -125,18 +125,21 @@ def target_text(report: SizingReport) -> str:
             return f"drain before the next save, every {every}"
 
 
-def _capacity_text(capacity: Capacity) -> str:
+def capacity_text(capacity: Capacity) -> str:
+    """Say what the usable bytes of a capacity are for, and what they leave out."""
     further = decimal_bytes_text(capacity.further_checkpoint_bytes)
-    text = f"{capacity.num_checkpoints} checkpoints, with the one being written; each further one kept +{further}"
+    parts = [f"for {capacity.num_checkpoints} checkpoints, one being written", f"each further +{further}"]
     if capacity.num_needed_checkpoints:
-        text += f"; up to {capacity.num_needed_checkpoints} older ones that they need"
+        parts.append(f"up to {capacity.num_needed_checkpoints} older ones that they need")
     if capacity.exported_bytes:
-        text += f"; {decimal_bytes_text(capacity.exported_bytes)} of exports"
+        parts.append(f"{decimal_bytes_text(capacity.exported_bytes)} of exports")
     if capacity.published_bytes:
-        text += f"; {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
-    if capacity.growth_bytes_per_day:
-        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
-        text += f"; {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day"
+        parts.append(f"{decimal_bytes_text(capacity.published_bytes)} of the newest publication")
+    growth = decimal_bytes_text(capacity.growth_bytes_per_day)
+    if capacity.kept_weights_bytes:
+        parts.append(f"{decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day")
+    elif capacity.growth_bytes_per_day:
+        parts.append(f"without the {growth} of kept weights that each day adds")
     if capacity.usable_bytes > capacity.capacity_bytes:
-        text += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
-    return text
+        parts.append(f"{decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free")
+    return "; ".join(parts)

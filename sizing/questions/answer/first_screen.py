@@ -7,14 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from sizing.guesses.figures import BEST_INTERVAL, BYTES, LOST, OVERHEAD
 from sizing.present.guesses import guess_sentences, mark_meaning, roughly, with_range
-from sizing.present.purchase import amount_text, capacity_of_size, cost_text, priced_figure, target_text
+from sizing.present.purchase import amount_text, capacity_of_size, capacity_text, cost_text, priced_figure, target_text
 from sizing.present.rows import (
-    CALIBRATION,
     FAILURES,
     MTBF,
-    READ_RATE,
     UNKNOWN,
-    WRITE_RATE,
     FirstScreen,
     LeadingRow,
     Row,
@@ -30,14 +27,13 @@ from sizing.present.targets import (
     remedies,
     verdict,
 )
-from sizing.questions.answer.run_rows import never_needs_storage
+from sizing.questions.answer.run_rows import never_needs_storage, restore_text, write_text
 from sizing.questions.answer.state_rows import fit_rows, fits_text, host_memory_rows, written_beside
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.interval import every_text
 from sizing.run.remedies import NOT_AS_ASKED, exact_seconds_text
 from sizing.run.request import INTERVAL, profile_path
-from sizing.run.retention import Capacity
 from sizing.run.tier_rows import missing_read_rates
 from sizing.run.write import NO_WRITE_RATE
 from sizing.storage.joint_rates import FILE_SYSTEM
@@ -49,7 +45,6 @@ from sizing.units import (
     decimal_bytes_text,
     min_rate_text,
     percent_text,
-    rate_text,
     seconds_text,
     share_of_interval_text,
 )
@@ -139,7 +134,9 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
         meaning = f"{stored} as stored, {whole} without the reduction; {files}"
         yield roughly(report, row._replace(meaning=meaning), BYTES, shown=None)
     yield roughly(report, _write(report), *_TIMES["write"])
-    yield roughly(report, _restore(report), *_TIMES["read"])
+    restore_seconds = report.restore.seconds
+    time = UNKNOWN if restore_seconds is None else seconds_text(restore_seconds)
+    yield roughly(report, Row("Restore time", time, restore_text(report)), *_TIMES["read"])
     memory = report.host_memory
     if memory.usable_bytes is None or memory.needed_high_bytes > LEAST_OF_HOST_FRACTION * memory.usable_bytes:
         yield from host_memory_rows(memory)
@@ -147,27 +144,12 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
 
 
 def _write(report: SizingReport) -> Row:
-    write, reduction = report.write, report.reduction
+    write = report.write
     if write is None:
-        given = f"give {WRITE_RATE}, {CALIBRATION} or storage.preset"
-        return Row("Write time", UNKNOWN, lack_of_calibrated(report, "write") or given)
+        return Row("Write time", UNKNOWN, write_text(report))
     stall = with_range(report, "write.stall_seconds", seconds_text(write.stall_seconds))
-    stall = f", stalls training for {stall}" if write.drain_seconds else ""
-    of = f"of {decimal_bytes_text(reduction.mean_bytes)} on average, " if reduction else ""
-    meaning = f"{of}at {rate_text(write.bytes_per_second)}{stall}; limit: {write.bottleneck}"
+    meaning = write_text(report, beside=f", stalls training for {stall}" if write.drain_seconds else "")
     return Row("Write time", seconds_text(write.seconds), meaning)
-
-
-def _restore(report: SizingReport) -> Row:
-    restore, reduction = report.restore, report.reduction
-    read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}"
-    if restore.seconds is None or restore.bytes_per_second is None:
-        given = lack_of_calibrated(report, "read") or f"give {READ_RATE} or {CALIBRATION}"
-        return Row("Restore time", UNKNOWN, f"{read}; {given}")
-    longest = (reduction.max_restore_seconds or 0.0) if reduction else 0.0
-    at_most = f"on average, at most {seconds_text(longest)}; " if longest > restore.seconds else ""
-    meaning = f"{at_most}{read} at {rate_text(restore.bytes_per_second)}; limit: {restore.bottleneck}"
-    return Row("Restore time", seconds_text(restore.seconds), meaning)
 
 
 def _loss(report: SizingReport) -> Iterator[Row]:
@@ -222,8 +204,11 @@ def _best_text(report: SizingReport) -> str:
 def _purchase(report: SizingReport) -> Iterator[Row]:
     yield from _rates_together(report) if report.needed_together else _rates_alone(report)
     capacity = report.capacity
-    held = LeadingRow("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
-    yield roughly(report, held, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
+    held = f"min usable {capacity_text(capacity)}"
+    if capacity.raw_bytes > capacity.usable_bytes:
+        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
+    row = LeadingRow("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), held)
+    yield roughly(report, row, BYTES, shown=capacity_of_size(report, capacity.usable_bytes))
     if capacity.disk_bytes is not None and capacity.disk_checkpoints is not None:
         holds = f"holds {counted_text(capacity.disk_checkpoints, 'checkpoint')}, {capacity.num_checkpoints:,} must fit"
         if capacity.growth_bytes_per_day:
@@ -275,25 +260,3 @@ def _rates_alone(report: SizingReport) -> Iterator[Row]:
         rate = min_rate_text(required.restore_bytes_per_second)
         meaning = f"min bandwidth, for max recovery {seconds_text(recovery)}"
         yield roughly(report, LeadingRow("To buy: read", rate, meaning), _NEEDED["read"])
-
-
-def _capacity_text(capacity: Capacity) -> str:
-    """What the usable bytes hold, and the drives behind them where redundancy takes more."""
-    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
-    held = f"min usable for {capacity.num_checkpoints} checkpoints, one being written; each further +{further}"
-    if capacity.num_needed_checkpoints:
-        held += f", with up to {capacity.num_needed_checkpoints} older ones that they need"
-    if capacity.exported_bytes:
-        held += f", and {decimal_bytes_text(capacity.exported_bytes)} of exports"
-    if capacity.published_bytes:
-        held += f", and {decimal_bytes_text(capacity.published_bytes)} of the newest publication"
-    if capacity.kept_weights_bytes:
-        held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
-    if capacity.growth_bytes_per_day:
-        growth = decimal_bytes_text(capacity.growth_bytes_per_day)
-        held += f", {growth} more per day" if capacity.kept_weights_bytes else f", without {growth} of weights per day"
-    if capacity.usable_bytes > capacity.capacity_bytes:
-        held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
-    if capacity.raw_bytes > capacity.usable_bytes:
-        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
-    return held

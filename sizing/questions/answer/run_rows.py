@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from sizing.guesses.figures import LOST
 from sizing.present.guesses import NO_PREDICTION, Shown, as_it_is, is_useless, marked
-from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, UNKNOWN, WRITE_RATE, Row
+from sizing.present.rows import CALIBRATION, FAILURES, MTBF, READ_RATE, STORAGE_PRESET, UNKNOWN, WRITE_RATE, Row
+from sizing.present.targets import lack_of_calibrated
 from sizing.report import SizingReport
 from sizing.run.failure_process import Shares
 from sizing.run.failures import DEFAULT_STRATEGY
@@ -17,7 +18,6 @@ from sizing.run.restore import Restore
 from sizing.run.write import Write
 from sizing.training.run_length import RunLength
 from sizing.units import (
-    bytes_text,
     counted_text,
     decimal_bytes_text,
     percent_text,
@@ -42,7 +42,7 @@ def _interval_row(report: SizingReport, block: str) -> Iterator[Row]:
 def time_rows(report: SizingReport) -> Iterator[Row]:
     """Rows of the times of write, stall and restore, and of the way to the first step."""
     if report.write is None:
-        yield Row("write", UNKNOWN, f"pass {WRITE_RATE} or {CALIBRATION}")
+        yield Row("write", UNKNOWN, write_text(report))
     else:
         yield from _write_rows(report, report.write)
     yield from _restore_rows(report)
@@ -63,16 +63,8 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
 def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
     per_writer = rate_text(write.per_writer_bytes_per_second)
     per_node = rate_text(write.per_node_bytes_per_second)
-    yield Row(
-        "write",
-        seconds_text(write.seconds),
-        marked(
-            report,
-            "write.seconds",
-            f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
-            f"limit: {write.bottleneck}",
-        ),
-    )
+    meaning = write_text(report, beside=f", {per_writer} per writer, {per_node} per writing node")
+    yield Row("write", seconds_text(write.seconds), marked(report, "write.seconds", meaning))
     yield from _interval_row(report, "write")
     if write.drain_seconds:
         yield Row(
@@ -96,16 +88,36 @@ def _stall_text(write: Write) -> str:
     return "for the copy to host memory" + (f", with {' and '.join(parts)}" if parts else "")
 
 
+def write_text(report: SizingReport, *, beside: str = "") -> str:
+    """Say at which rate a save is written, what is told `beside` that, and the limit; or what to give to know it."""
+    write, reduction = report.write, report.reduction
+    if write is None:
+        return lack_of_calibrated(report, "write") or f"give {WRITE_RATE}, {CALIBRATION} or {STORAGE_PRESET}"
+    of = f"of {decimal_bytes_text(reduction.mean_bytes)} on average, " if reduction else ""
+    return f"{of}at {rate_text(write.bytes_per_second)}{beside}; limit: {write.bottleneck}"
+
+
+def restore_text(report: SizingReport, *, parts: str = "") -> str:
+    """Say what a restore reads, in which `parts`, at which rate, and the limit; or what to give to know that."""
+    restore, reduction = report.restore, report.reduction
+    read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}{parts}"
+    if restore.seconds is None or restore.bytes_per_second is None:
+        lack = lack_of_calibrated(report, "read")
+        return f"{read}; {lack or f'give {READ_RATE} or {CALIBRATION}'}"
+    longest = (reduction.max_restore_seconds or 0.0) if reduction else 0.0
+    at_most = f"on average, at most {seconds_text(longest)}; " if longest > restore.seconds else ""
+    exchange = f", with {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
+    return f"{at_most}{read} at {rate_text(restore.bytes_per_second)}{exchange}; limit: {restore.bottleneck}"
+
+
 def _restore_rows(report: SizingReport) -> Iterator[Row]:
     restore = report.restore
     times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
-    reading = f"{bytes_text(restore.read_bytes)}: {times}"
+    meaning = restore_text(report, parts=f" ({times})")
     if restore.seconds is None:
-        yield Row("restore", UNKNOWN, f"reads {reading}; pass {READ_RATE} or {CALIBRATION}")
+        yield Row("restore", UNKNOWN, meaning)
         return
-    exchange = f" and {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
-    meaning = marked(report, "restore.seconds", f"reads {reading}{exchange}; limit: {restore.bottleneck}")
-    yield Row("restore", seconds_text(restore.seconds), meaning)
+    yield Row("restore", seconds_text(restore.seconds), marked(report, "restore.seconds", meaning))
     yield from _interval_row(report, "restore")
     yield from _faster_restore(restore)
 
@@ -147,7 +159,7 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
             ),
         )
     if interval.mtbf_seconds is None:
-        yield Row("goodput", UNKNOWN, f"pass {FAILURES} or {MTBF}")
+        yield Row("goodput", UNKNOWN, f"give {FAILURES} or {MTBF}")
     elif report.shares.useful_fraction is None:
         yield Row("goodput", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
     else:

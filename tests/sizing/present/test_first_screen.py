@@ -206,9 +206,19 @@ def test_of_a_calibration_without_write_limits_nothing_is_asked_for_as_if_there_
     meanings = {row.label: row.meaning for row in screen.figures}
     lack = "measure more, as the calibration has no write limits: its warnings say what"
     assert meanings["Write time"] == lack
+    assert [row.meaning for part in sections(report) for row in part.rows if row.label == "write"] == [lack]
     assert meanings["Lost time"].startswith(f"{lack}; it also needs reliability.mtbf_seconds")
     assert f"For times and losses {lack}; or give storage.profile.write_bytes_per_second" in screen.verdict
     assert any("No write limits: 2 usable configuration(s)" in warning for warning in screen.warnings)
+
+
+@pytest.mark.parametrize(("first", "table"), [("Write time", "write"), ("Restore time", "restore")])
+def test_tables_ask_for_a_rate_in_the_words_of_the_first_screen(first: str, table: str) -> None:
+    report = answer({"model": {"preset": "gpt2"}})
+    asked = {row.label: row.meaning.rpartition("; ")[2] for row in first_screen(report).figures}[first]
+    rows = {row.label: row.meaning for part in sections(report) for row in part.rows}
+    assert asked.startswith("give storage.profile.")
+    assert rows[table].endswith(asked)
 
 
 WEAK: dict[str, Any] = {

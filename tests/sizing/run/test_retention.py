@@ -7,6 +7,7 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.present.purchase import required_rows
+from sizing.questions.answer.first_screen import key_figures
 from sizing.report import SizingReport, answer
 from tests.sizing.run.scenarios import LLAMA_8B, report
 
@@ -27,7 +28,7 @@ def test_a_default_of_one_checkpoint_says_what_each_further_one_takes() -> None:
     (assumed,) = [row.reason for row in report().assumptions if row.field == "retention.keep_last"]
     assert assumed.endswith("; each further one takes 13.80 TB")
     (shown,) = [row for row in required_rows(report()) if row.label == "min capacity"]
-    assert shown.meaning == "2 checkpoints, with the one being written; each further one kept +13.80 TB"
+    assert shown.meaning == "for 2 checkpoints, one being written; each further +13.80 TB"
 
 
 def test_weights_of_every_nth_add_up_day_by_day() -> None:
@@ -41,6 +42,22 @@ def test_without_an_end_the_weights_only_grow() -> None:
     capacity = report(retention={"keep_weights_every": 1}).capacity
     assert capacity.growth_bytes_per_day == pytest.approx(6 * WEIGHTS, rel=1e-3)
     assert capacity.capacity_bytes == 2 * CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    ("retention", "said"),
+    [
+        ({}, ""),
+        ({"keep_weights_every": 1}, "; without the 11.83 TB of kept weights that each day adds"),
+        ({"keep_weights_every": 3, "run_seconds": "30d"}, "; 118.3 TB of kept weights, 3.943 TB more per day"),
+    ],
+)
+def test_tables_and_first_screen_say_the_same_of_a_capacity(retention: dict[str, Any], said: str) -> None:
+    sized = report(retention=retention)
+    (table,) = [row.meaning for row in required_rows(sized) if row.label == "min capacity"]
+    (first,) = [row.meaning for row in key_figures(sized) if row.label == "To buy: capacity"]
+    assert table == f"for 2 checkpoints, one being written; each further +13.80 TB{said}"
+    assert first == f"min usable {table}"
 
 
 def test_what_stays_free_and_redundancy_come_on_top() -> None:
