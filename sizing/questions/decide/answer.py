@@ -182,7 +182,7 @@ def _list_warnings(request: DecisionRequest) -> Iterator[str]:
         offer.name
         for offer in request.offers
         if offer.capacity_bytes is None
-        and any(price.per == "terabyte" and price.every != "once" and price.tier is None for price in offer.prices)
+        and any(price.per == "terabyte" and price.every != "once" and not price.tier for price in offer.prices)
     ]
     if rented and any(each.scenario.retention.keep_weights_every is not None for each in request.workloads):
         yield (
