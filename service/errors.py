@@ -36,6 +36,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from sizing.errors import InvalidInput, explain
+from sizing.printed_numbers import with_plain_numbers
 
 MAX_PROBLEMS = 100
 """Named one by one; a list of a million wrong values would make an answer larger than the question."""
@@ -146,10 +147,19 @@ def stopping() -> InvalidInput:
 
 
 def explained(model: type[BaseModel]) -> WrapValidator:
-    """Make a validator for the annotation of a `model`, which explains broken rules as the command line does."""
+    """Make a validator for the annotation of a `model`: it reads numbers and explains rules as a command does."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        return validated(model, lambda: handler(value))
+        def as_printed() -> Any:
+            try:
+                return handler(value)
+            except ValidationError as error:
+                plain = with_plain_numbers(value, error) if error.error_count() <= MAX_PROBLEMS else None
+                if plain is None:
+                    raise
+            return handler(plain)
+
+        return validated(model, as_printed)
 
     return WrapValidator(validate)
 

@@ -38,6 +38,17 @@ def with_commas(text: str) -> str:
     return _SPACED_THOUSANDS.sub(lambda found: found[0].replace(found[1], ","), text)
 
 
+def read_count(text: str) -> int | None:
+    """Read a whole number that is typed as printed; None where a text is none.
+
+    >>> read_count("2,048"), read_count("2048"), read_count("20,48"), read_count("$2,048")
+    (2048, 2048, None, None)
+    """
+    found = _PRINTED.fullmatch(with_commas(text))
+    is_count = found is not None and not _is_money(found) and _plain(found).isdecimal()
+    return int(_plain(found)) if found is not None and is_count else None
+
+
 def validate_as_printed(model: type[_Model], document: object) -> _Model:
     """Validate a document, in which numbers may stand as they are printed.
 
@@ -79,10 +90,13 @@ def _find_printed(document: object, error: ValidationError) -> dict[str, re.Matc
         match = _PRINTED.fullmatch(with_commas(value))
         if match is None or _plain(match) == value:  # which is no count: 2.5
             continue
-        is_money = bool(match["sign"] or match["front"] or match["code"])
-        if not (is_count and is_money) and value_at(document, path) == value:
+        if not (is_count and _is_money(match)) and value_at(document, path) == value:
             found[path] = match
     return found
+
+
+def _is_money(found: re.Match[str]) -> bool:
+    return bool(found["sign"] or found["front"] or found["code"])
 
 
 def _plain(found: re.Match[str]) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from sizing.checkpoint_files.saved_arguments import saved_arguments
 from sizing.checkpoint_files.torch_save import is_torch_file
 from sizing.cli.import_table import import_notes, import_table, missing_problems
-from sizing.config_files.source import plain_value
 from sizing.errors import InvalidInput, UnreadableFile
 from sizing.importers import ConfigText, ImportRequest, import_config_files, is_config_of_training
+from sizing.printed_numbers import read_count
 from sizing.terminal.files import read_text
 from sizing.terminal.output import console
 
@@ -54,10 +54,8 @@ def read_scenario(paths: Sequence[Path], *, gpus: Any, given: Sequence[str], as_
     Raises InvalidInput where what an answer needs is in none of them.
     """
     files = [read_config_file(path) for path in paths]
-    num_gpus = plain_value(str(gpus).replace(",", "")) if gpus is not None else None
-    report = import_config_files(
-        ImportRequest(files=files, num_gpus=num_gpus if isinstance(num_gpus, int) else None, given=tuple(given))
-    )
+    num_gpus = read_count(str(gpus)) if gpus is not None else None
+    report = import_config_files(ImportRequest(files=files, num_gpus=num_gpus, given=tuple(given)))
     if as_table:
         console().print(import_table(report))
     else:

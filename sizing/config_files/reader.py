@@ -12,6 +12,7 @@ from sizing.config_files.launchers import num_gpus_of
 from sizing.config_files.source import DIFFERS, ConfigSource, Setting, Unresolved
 from sizing.errors import InvalidInput, Problem, shown
 from sizing.model.catalog import preset_of_name
+from sizing.printed_numbers import read_count
 from sizing.state.optimizers import optimizer_named
 from sizing.state.training import FrameworkName
 from sizing.strict_model import StrictModel
@@ -239,8 +240,8 @@ class SettingReader:
         """
         self._read.update(name for name in names if self.has(name))
         is_count = path in COUNTS and value is not None
-        if is_count and isinstance(value, str) and value.isdecimal():
-            value = int(value)
+        if is_count and isinstance(value, str):
+            value = read_count(value) or value
         if is_count and (isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_RANKS):
             place = next((self.source.settings[name].place for name in names if self.has(name)), self.source.file)
             raise InvalidInput.of(place, "must be a whole number from 1 on", value=value, remedy="correct it")

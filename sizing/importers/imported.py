@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sizing.config_files.interpolation import resolve_interpolations
 from sizing.config_files.reader import (
@@ -19,7 +19,7 @@ from sizing.config_files.reader import (
 )
 from sizing.config_files.script import SCRIPT_ENDINGS, is_script, script_sources
 from sizing.config_files.source import ConfigSource, ConfigText, document_source, parse_settings
-from sizing.errors import InvalidInput, Problem, explain, shown
+from sizing.errors import InvalidInput, Problem, shown
 from sizing.field_paths import with_fields
 from sizing.importers.importer import Importer, trains_nothing
 from sizing.importers.launch_command import LAUNCH_COMMAND
@@ -27,7 +27,7 @@ from sizing.importers.registry import IMPORTERS, importer_of, importer_started_b
 from sizing.importers.request import ImportRequest
 from sizing.importers.scenario import SCENARIO
 from sizing.importers.trainer_settings import BESIDE_A_TRAINER
-from sizing.scenario import INTERVAL, NUM_GPUS, Scenario
+from sizing.scenario import INTERVAL, NUM_GPUS, scenario_from
 from sizing.state.training import OF_A_STEP
 from sizing.strict_model import StrictModel
 
@@ -340,10 +340,10 @@ def _holds(default: ImportedSetting, draft: ScenarioDraft) -> bool:
 def _check(document: dict[str, Any], draft: ScenarioDraft) -> None:
     """Refuse a value that no field can have, by the name of its setting. What is asked for may be missing."""
     try:
-        Scenario.model_validate(document if "model" in document else {**document, "model": {"num_parameters": 1}})
-    except ValidationError as error:
+        scenario_from(document if "model" in document else {**document, "model": {"num_parameters": 1}})
+    except InvalidInput as error:
         open_fields = {*draft.needed, *([] if "parallelism.data" in draft.fields else ["parallelism"])}
-        problems = [each for each in explain(error, Scenario).problems if each.field not in open_fields]
+        problems = [each for each in error.problems if each.field not in open_fields]
         if problems:
             raise InvalidInput(_at_setting(each, draft) for each in problems) from None
 

@@ -132,6 +132,7 @@ class ShownTable(_Shown):
     topic: Literal["", "guesses"] = Field(
         description="What it is about, where a page shows that in a place of its own."
     )
+    leads: bool = Field(description="Whether it is part of the answer, and stands before what else a reader may know.")
 
 
 class ShownSlider(_Shown):

@@ -316,6 +316,30 @@ def test_three_offers_are_typed_decided_and_kept_as_a_pdf_or_come_from_a_spreads
     )
 
 
+LINES = """table => Math.max(...[...table.rows].flatMap(({ cells }) => [...cells]).map((cell) => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    return text.getBoundingClientRect().height / parseFloat(getComputedStyle(cell).lineHeight);
+}))"""
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_a_decision_shows_its_offers_in_lines_and_folds_the_other_tables(visit: Visit, width: int) -> None:
+    page = visit(width=width)
+    asked_for(page, "offers")
+    tables = page.locator("#shown .wide > table:visible")
+    names = ["Offers, the best first", "Needed together with the proposed settings, and offered"]
+    assert [table.get_attribute("aria-label") for table in tables.all()] == names
+    assert tables.first.evaluate(LINES) < MAX_LINES
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    open_tables(page)
+    assert tables.count() > 8
+
+
+MAX_LINES = 1.5
+"""Of a cell of the offers: one line, as high as its letters."""
+
+
 def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:
     page = visit()
     open_tables(page)

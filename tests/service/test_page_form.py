@@ -123,10 +123,10 @@ def test_config_files_become_the_scenario_and_what_is_missing_is_asked_for(page:
     assert scenario(page)["model"] == REFERENCE_SCENARIO["model"], "not yet taken"
     assert page.locator("#shown").get_attribute("class") == "stale"
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings") and response.status == 200):
-        page.locator("#imported-gpus").fill("64")
+        page.locator("#imported-gpus").fill("1,024")
     answered(page)
     taken = scenario(page)
-    assert (taken["model"], taken["parallelism"]["data"]) == ({"preset": "llama-3.1-8b"}, 32)
+    assert (taken["model"], taken["parallelism"]["data"]) == ({"preset": "llama-3.1-8b"}, 512)
     assert taken["storage"] == REFERENCE_SCENARIO["storage"]
     assert "llama-3.1-8b" in words(page.locator("#shown"))
     (tmp_path / "pic.png").write_bytes(b"\x89PNG\0")
@@ -433,6 +433,21 @@ def test_gpus_typed_first_leave_the_degrees_open_that_nobody_typed(page: Page) -
     typed(page, "parallelism.data", "2")
     typed(page, "cluster.num_gpus", "2048")
     assert scenario(page)["parallelism"] == {"tensor": 4}, "which was typed"
+
+
+def test_numbers_are_typed_as_they_are_printed(page: Page) -> None:
+    typed(page, "cluster.num_gpus", "1,536")
+    assert "1,536 GPUs" in words(page.locator("#shown"))
+    typed(page, "costs.run_seconds", "90d")
+    typed(page, "costs.per_lost_gpu_hour", "2.80")
+    shown = figures(page)
+    typed(page, "costs.per_lost_gpu_hour", "$2.80")
+    assert figures(page) == shown
+    assert page.locator("[aria-invalid]").count() == 0
+    typed(page, "cluster.num_gpus", "15,36")
+    assert words(page.locator("[id='cluster.num_gpus-problem']")) == (
+        "GPUs: must be a whole number, got '15,36': give a whole number."
+    )
 
 
 def test_a_price_that_is_none_is_said_at_its_cell_and_changes_no_verdict(page: Page) -> None:

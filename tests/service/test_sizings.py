@@ -35,6 +35,22 @@ def test_a_sizing_is_the_answer_of_the_library(client: httpx.Client, document: d
     assert response.json() == answer(scenario_from(document)).model_dump(mode="json")
 
 
+def test_numbers_are_read_as_they_are_printed(client: httpx.Client) -> None:
+    costs = {"run_seconds": "90d", "per_terabyte": "1,500", "per_lost_gpu_hour": "$2.80"}
+    printed = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": "2,048"}, "costs": costs}
+    plain = printed | {"cluster": {"num_gpus": 2048}, "costs": costs | {"per_terabyte": 1500, "per_lost_gpu_hour": 2.8}}
+    assert client.post("/v1/sizings", json=printed).json() == client.post("/v1/sizings", json=plain).json()
+    wanted = {"scenario": printed, "objective": "step-time"}
+    assert (
+        client.post("/v1/layouts", json=wanted).json()
+        == client.post("/v1/layouts", json=wanted | {"scenario": plain}).json()
+    )
+    refused = client.post("/v1/sizings", json=printed | {"cluster": {"num_gpus": "20,48"}})
+    assert [each["field"] for each in refused.json()["errors"]] == ["cluster.num_gpus"]
+    mixed = client.post("/v1/sizings", json=printed | {"costs": costs | {"per_terabyte": "€200"}})
+    assert "in the currency of the other prices" in mixed.json()["errors"][0]["sentence"]
+
+
 def test_a_page_of_a_number_of_gpus_says_which_layout_was_found(client: httpx.Client) -> None:
     document = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": 64}}
     page = client.post("/v1/sizings", json=document, headers={"accept": "text/html"})

@@ -8,6 +8,7 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.field_paths import with_fields
+from sizing.importers import ConfigText, ImportRequest, import_config_files
 from sizing.questions.decide.request import REFERENCE_DECISION
 from sizing.questions.registry import DECIDE
 from sizing.scenario import scenario_from
@@ -32,6 +33,25 @@ def test_a_count_is_read_with_its_commas(text: str) -> None:
 def test_a_comma_that_may_be_a_decimal_point_is_not_guessed_at(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"parallelism.data must be a whole number"):
         scenario_from({"model": {"preset": "gpt2"}, "parallelism": {"data": text}})
+
+
+def of_toml(num_gpus: str) -> Any:
+    """A scenario in TOML with a number of GPUs and prices as they are printed."""
+    toml = f'''
+model.preset = "gpt2"
+cluster.num_gpus = "{num_gpus}"
+costs = {{ run_seconds = "30d", per_terabyte = "1,500", per_lost_gpu_hour = "$2.80" }}'''
+    return import_config_files(ImportRequest(files=[ConfigText(name="run.toml", content=toml)])).scenario
+
+
+def test_a_scenario_in_toml_is_read_as_one_in_json() -> None:
+    scenario = scenario_from(of_toml("2,048"))
+    assert scenario.costs is not None
+    assert (scenario.cluster.num_gpus, scenario.costs.per_terabyte) == (2048, 1500)
+    assert scenario.costs.per_lost_gpu_hour == 2.8
+    for text in ("20,48", "$2,048"):
+        with pytest.raises(InvalidInput, match=r"cluster\.num_gpus must be a whole number"):
+            of_toml(text)
 
 
 @pytest.mark.parametrize("text", ["2.5", " 2.5", "1,024.5", "many", "1e9"])

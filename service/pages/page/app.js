@@ -181,7 +181,7 @@ function showAnswer(answer) {
   showProblems([]);
   byId("problems").replaceChildren();
   charts = answer.charts;
-  exchange(byId("shown"), presented(answer, state.question === "answer"));
+  exchange(byId("shown"), presented(answer, QUESTIONS[state.question].isFolded));
   byId("summary").replaceChildren(...summary(answer));
   byId("summary").dataset.standing = answer.standing;
   showSliders(byId("scenario"), answer.sliders);

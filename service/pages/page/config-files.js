@@ -24,7 +24,7 @@ export function configFiles(current, take, lack) {
   const tellProblems = (sentences) => told.replaceChildren(element("ul", { class: "problem" }, sentences.map((text) => element("li", {}, text))));
   const read = async (replaced = []) => {
     const mine = ++turn;
-    const numGpus = input.valueAsNumber;
+    const numGpus = input.value.trim();
     try {
       const report = await sent("POST", "v1/imports", { files, ...(numGpus ? { num_gpus: numGpus } : {}), given: ["storage"] });
       if (mine !== turn) return;
@@ -43,7 +43,7 @@ export function configFiles(current, take, lack) {
     clearTimeout(later);
     later = setTimeout(read, MILLISECONDS_BETWEEN_KEYS);
   };
-  const input = element("input", { id: "imported-gpus", type: "number", min: "1", oninput: soon });
+  const input = element("input", { id: "imported-gpus", inputmode: "numeric", autocomplete: "off", oninput: soon });
   const gpus = element("p", { hidden: true }, element("label", { for: "imported-gpus" }, "GPUs of this training"), " ", input);
   /** Take files beside those that lack something, else in the place of those before. */
   const add = async (chosen) => {

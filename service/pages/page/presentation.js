@@ -8,11 +8,12 @@ import { cell, heads, table, titled } from "./tables.js";
 
 const NUM_LEADING = 3;
 
-/** The elements of a presentation, the answer first: verdict, three figures, their chart. `isFolded` folds its tables. */
+/** The elements of a presentation, the answer first: verdict, three figures, their chart, its tables. `isFolded` folds the other tables. */
 export function presented(answer, isFolded = false) {
   const first = answer.charts.filter((spec) => spec.usermeta?.handle);
   const others = answer.charts.filter((spec) => !first.includes(spec) && spec.usermeta?.topic !== "guesses");
-  const tables = [...answer.sections.map(figures), ...answer.tables.filter(({ topic }) => topic !== "guesses").map(table)];
+  const further = answer.tables.filter(({ topic, leads }) => topic !== "guesses" && !leads);
+  const tables = [...answer.sections.map(figures), ...further.map(table)];
   const lead = leading(answer.figures);
   return [
     element("p", { class: "kind" }, answer.kind),
@@ -21,6 +22,7 @@ export function presented(answer, isFolded = false) {
     verdict(answer),
     cards("The answer in figures", lead, "lead"),
     ...first.map(chart),
+    ...answer.tables.filter(({ leads }) => leads).map(table),
     cards("Further figures", answer.figures.filter((row) => !lead.includes(row)), "small"),
     answer.mark_meaning === "" ? "" : element("p", { class: "mark" }, answer.mark_meaning),
     sentences("Before you rely on it", answer.warnings.map(labelled), "warnings"),

@@ -1,13 +1,14 @@
 // The questions that one scenario answers, and where REST takes them. `without` are the blocks of the scenario that a
-// question leaves out, as its answer brings its own; `lacks` says what must be typed before there is a question.
+// question leaves out, as its answer brings its own; `lacks` says what must be typed before there is a question;
+// `isFolded` folds the tables of the answer but for those that lead.
 
 const NO_OFFER = "No offer has a value yet: type a known storage system, or bandwidths, and prices into the table, or paste cells of a spreadsheet.";
 
 export const QUESTIONS = {
-  answer: { path: "v1/sizings", of: (scenario) => scenario },
+  answer: { path: "v1/sizings", isFolded: true, of: (scenario) => scenario },
   requirements: { path: "v1/requirements", of: (scenario) => scenario },
   layouts: { path: "v1/layouts", without: ["parallelism"], of: layouts },
-  offers: { path: "v1/decisions", without: ["storage", "costs"], of: decision, lacks: lacksOffer },
+  offers: { path: "v1/decisions", isFolded: true, without: ["storage", "costs"], of: decision, lacks: lacksOffer },
   techniques: { path: "v1/techniques", of: (scenario) => ({ scenario }) },
   simulation: { path: "v1/simulations", of: (scenario) => ({ scenario }) },
 };
