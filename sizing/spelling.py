@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Collection
 from typing import Annotated, Any, TypeVar, get_args
@@ -16,6 +17,8 @@ MAX_NAME_CHARACTERS = 200
 """Max length of a text that may spell a name: the longest have 60 characters. To hold a text of 60,000 against every
 name of a catalog takes a fifth of a second."""
 _SEPARATORS = r"[\s._-]+"
+_KEYS_KEPT = 1024
+"""Names of all catalogs and registries, twice over: an answer holds what it is given against the same ones."""
 
 
 def known_spelling(name: str, known: Collection[str]) -> str | None:
@@ -89,6 +92,7 @@ AnySpelling = Annotated[_Name, _AnySpelling()]
 """Input: one of the names of a Literal, in any case, with any separators."""
 
 
+@functools.lru_cache(maxsize=_KEYS_KEPT)
 def _key(name: str) -> str:
     """Return what two spellings of a name have in common. Digits stay apart: opt-1.3b is not opt-13b.
 

@@ -88,50 +88,60 @@ def place_uneven_writers(
     return WriterPlacement(len(counts), max(counts))
 
 
-@dataclass(frozen=True, slots=True)
-class StageBytes:
-    """Bytes of the writers with these numbers in a stage, on each of the stages of a range."""
-
-    stages: range
-    numbers: npt.NDArray[np.int64]
-    num_bytes: npt.NDArray[np.int64]
-
-
-def max_node_bytes(
-    parallelism: Parallelism, bytes_of_stages: Sequence[StageBytes], *, gpus_per_node: int, max_writers_per_node: int
-) -> int:
-    """Compute the bytes of the node that writes most: the exact sum over its ranks.
+def nodes_of_writers(
+    parallelism: Parallelism, numbers_of_stages: Sequence[tuple[range, npt.NDArray[np.int64]]], *, gpus_per_node: int
+) -> list[npt.NDArray[np.int64]] | None:
+    """List the node of each writer, as an array for each range of stages, in which each row is a stage.
 
     Ranks and nodes are numbered as in `place_writers`. If stages follow each other rank by rank, nodes within a range
-    of equal stages repeat: the first period and both ends of a long range stand for all. If there are still too many
-    writers to walk over, the result is an upper estimate: the max writers of a node, each as large as the largest.
-    Source: definition.
+    of equal stages repeat: the first period and both ends of a long range stand for all. None if there are still too
+    many writers to walk over. Source: definition.
 
-    >>> node_0 = StageBytes(range(1), np.array([0, 1]), np.array([50, 10]))
-    >>> others = StageBytes(range(1, 4), np.array([0, 1]), np.array([10, 10]))
-    >>> max_node_bytes(Parallelism(pipeline=4, data=2), [node_0, others], gpus_per_node=4, max_writers_per_node=4)
-    80
+    >>> numbers = np.array([0, 1])
+    >>> stages = [(range(1), numbers), (range(1, 4), numbers)]
+    >>> [nodes.tolist() for nodes in nodes_of_writers(Parallelism(pipeline=4, data=2), stages, gpus_per_node=4)]
+    [[[0, 0]], [[0, 0], [1, 1], [1, 1]]]
     """
-    largest = max(int(each.num_bytes.max()) for each in bytes_of_stages)
     stride = parallelism.strides["pipeline"]
     period = gpus_per_node // math.gcd(stride, gpus_per_node)
     reach = -(-gpus_per_node // stride) + 1 if parallelism.rank_order[-1] == "pipeline" else parallelism.pipeline
     walked = []
-    for each in bytes_of_stages:
-        stages = np.asarray(each.stages, np.int64)
+    for some, numbers in numbers_of_stages:
+        stages = np.asarray(some, np.int64)
         if len(stages) > period + 2 * reach:  # nodes touch at most `reach` stages and repeat after `period`
             stages = np.concatenate([stages[: period + reach], stages[-reach:]])
-        walked.append((stages, each))
-    num_writers = sum(len(stages) * len(each.numbers) for stages, each in walked)
-    if num_writers > MAX_WRITERS_WALKED:
-        return max_writers_per_node * largest
-    nodes = [
-        (stages[:, None] * stride + ranks_of_numbers(parallelism, each.numbers)).ravel() // gpus_per_node
-        for stages, each in walked
+        walked.append((stages, numbers))
+    if sum(len(stages) * len(numbers) for stages, numbers in walked) > MAX_WRITERS_WALKED:
+        return None
+    return [
+        (stages[:, None] * stride + ranks_of_numbers(parallelism, numbers)) // gpus_per_node
+        for stages, numbers in walked
     ]
-    num_bytes = [np.tile(each.num_bytes, len(stages)) for stages, each in walked]
+
+
+def max_node_bytes(
+    nodes: Sequence[npt.NDArray[np.int64]] | None,
+    num_bytes: Sequence[npt.NDArray[np.int64] | int],
+    *,
+    max_writers_per_node: int,
+) -> int:
+    """Compute the bytes of the node that writes most: the exact sum over its ranks.
+
+    `nodes` are those of `nodes_of_writers`; `num_bytes` has for each range of stages those of each number, or of all.
+    With too many writers to walk over, the result is an upper estimate: the max writers of a node, each as large as
+    the largest. Source: definition.
+
+    >>> stages = [(range(1), np.array([0, 1])), (range(1, 4), np.array([0, 1]))]
+    >>> nodes = nodes_of_writers(Parallelism(pipeline=4, data=2), stages, gpus_per_node=4)
+    >>> max_node_bytes(nodes, [np.array([50, 10]), 10], max_writers_per_node=4)
+    80
+    """
+    if nodes is None:
+        return max_writers_per_node * max(int(np.max(each)) for each in num_bytes)
+    weights = [np.broadcast_to(each, of_stages.shape).ravel() for each, of_stages in zip(num_bytes, nodes, strict=True)]
     # Sums in double precision are exact: no node has 2^53 bytes.
-    return int(np.bincount(np.concatenate(nodes), weights=np.concatenate(num_bytes)).max())
+    all_nodes = np.concatenate([of_stages.ravel() for of_stages in nodes])
+    return int(np.bincount(all_nodes, weights=np.concatenate(weights)).max())
 
 
 def ranks_of_numbers(parallelism: Parallelism, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -15,9 +15,9 @@ from sizing.layout.files import File, WriterClass
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.placement import (
     MAX_WRITERS_WALKED,
-    StageBytes,
     WriterPlacement,
     max_node_bytes,
+    nodes_of_writers,
     place_uneven_writers,
     place_writers,
     require_placeable,
@@ -165,14 +165,13 @@ def _max_node_bytes(
     of_stages = defaultdict[range, list[tuple[WriterClass, int]]](list)
     for writer, num_bytes in zip(writers, rank_bytes, strict=True):
         of_stages[writer.span.stages].append((writer, num_bytes))
-    bytes_of_stages = []
+    numbers_of_stages, bytes_of_stages = [], []
     for stages, some in of_stages.items():  # as few arrays as there are unlike stages, not as there are classes
-        numbers = np.concatenate([numbers_in_stage(writer) for writer, _ in some])
+        numbers_of_stages.append((stages, np.concatenate([numbers_in_stage(writer) for writer, _ in some])))
         each = np.repeat([num_bytes for _, num_bytes in some], [writer.ranks_per_stage for writer, _ in some])
-        bytes_of_stages.append(StageBytes(stages, numbers, each))
-    return max_node_bytes(
-        parallelism, bytes_of_stages, gpus_per_node=gpus_per_node, max_writers_per_node=max_writers_per_node
-    )
+        bytes_of_stages.append(each)
+    nodes = nodes_of_writers(parallelism, numbers_of_stages, gpus_per_node=gpus_per_node)
+    return max_node_bytes(nodes, bytes_of_stages, max_writers_per_node=max_writers_per_node)
 
 
 def numbers_in_stage(writer: WriterClass) -> npt.NDArray[np.int64]:

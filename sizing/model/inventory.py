@@ -160,6 +160,10 @@ def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -
     )
 
 
+INVENTORIES_KEPT = 32
+"""Inventories with their heads cut that are kept: one answer asks for that of its model at several steps."""
+
+
 @functools.lru_cache(maxsize=256)
 def inventory_of(architecture: Architecture) -> Inventory:
     """List the tensors of an architecture, as Megatron cuts them (Shoeybi et al. 2019, section 3)."""
@@ -239,6 +243,7 @@ def with_fused(inventory: Inventory, parts: Collection[FusedPart]) -> Inventory:
     return tuple(replace(group, fused=fused[group.name]) if group.name in fused else group for group in inventory)
 
 
+@functools.lru_cache(maxsize=INVENTORIES_KEPT)
 def with_heads_cut(inventory: Inventory) -> Inventory:
     """Let tensor ranks cut by rows what is cut by its outputs, so that several ranks share a head.
 

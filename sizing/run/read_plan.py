@@ -6,12 +6,15 @@ layout than the one that saved reads more than is needed.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sizing.layout import CheckpointLayout, Parallelism
 from sizing.layout.containers import METADATA
@@ -21,8 +24,8 @@ from sizing.layout.holders import Content
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Ranks
 from sizing.layout.placement import (
     MAX_WRITERS_WALKED,
-    StageBytes,
     max_node_bytes,
+    nodes_of_writers,
     num_nodes_of_copies,
     place_writers,
 )
@@ -38,6 +41,8 @@ RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read
 one replica read and send to the others. `parallel-read-exchange`: every rank reads a share, then they exchange."""
 RESTORE_STRATEGIES: tuple[RestoreStrategy, ...] = ("every-replica", "read-once-broadcast", "parallel-read-exchange")
 Group = ReadingRanks | Literal["one-replica"]
+_FileContent = tuple[tuple[PartName, ...], tuple[PartName, ...]]
+"""Parts of dense tensors, and of experts, of which a file has bytes."""
 
 
 class Amplification(NamedTuple):
@@ -113,7 +118,7 @@ class ReadPlan:
         return sum(reading.read_bytes for reading in self.parts.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Restoring:
     """The layout that restores, who reads each part where each replica reads for itself, and what more than needed."""
 
@@ -132,11 +137,22 @@ class _Restoring:
             name: self.readers[name].copies if is_every_replica else Copies() for name in size.parts if name in names
         }
         num_opened = 0.0
-        for num_writers, file in count_files(self.checkpoint_layout.writers):
-            dense = max((copies[name].dense for name in copies if file.dense.get(name)), default=0.0) * more.dense
-            expert = max((copies[name].expert for name in copies if file.expert.get(name)), default=0.0) * more.expert
-            num_opened += num_writers * file.count * (max(dense, expert) if file.num_bytes else 1)
+        for (of_dense, of_experts), num_files in self.files_by_content.items():
+            dense = max((copies[name].dense for name in of_dense if name in copies), default=0.0) * more.dense
+            expert = max((copies[name].expert for name in of_experts if name in copies), default=0.0) * more.expert
+            num_opened += num_files * (max(dense, expert) if of_dense or of_experts else 1)
         return round(num_opened)
+
+    @functools.cached_property
+    def files_by_content(self) -> Mapping[_FileContent, int]:
+        """Number of files of all ranks, by the parts of dense tensors and of experts in them."""
+        counts = Counter[_FileContent]()
+        for num_writers, file in count_files(self.checkpoint_layout.writers):
+            of_dense, of_experts = (
+                tuple(name for name, num_bytes in each.items() if num_bytes) for each in (file.dense, file.expert)
+            )
+            counts[of_dense, of_experts] += num_writers * file.count
+        return counts
 
     def fullest_node_bytes(self, group: Group, together: Collection[_PlannedRead], *, max_per_node: int) -> float:
         """Bytes of these parts that the ranks of the fullest node read: those that wrote, or the first of each stage.
@@ -151,31 +167,38 @@ class _Restoring:
             num_ranks = ranks_of_a_copy(parallelism, shard_group=checkpoint_layout.sharding.shard_group)
         if np.ptp(rank_bytes) == 0 or num_ranks > MAX_WRITERS_WALKED:
             return max_per_node * float(np.max(rank_bytes))
-        size, gpus_per_node = checkpoint_layout.size, layout.gpus_per_node
-        if group == "writers":
-            names = [name for name in size.parts if name in {part.name for part in together}]
-            of_ranks = [
-                (
-                    writer.span.stages,
-                    numbers_in_stage(writer),
-                    sum(file.bytes_of(names) for file in writer.files) * size.written_bytes / size.total_bytes,
-                )
-                for writer in checkpoint_layout.writers
-            ]
-        else:
+        if group != "writers":
+            gpus_per_node = layout.gpus_per_node
             if parallelism.rank_order == DEFAULT_RANK_ORDER and parallelism.ranks_per_stage % gpus_per_node == 0:
                 # Further nodes of a stage repeat.
                 num_ranks = min(num_ranks, math.lcm(parallelism.tensor, gpus_per_node))
-            tensor_ranks, stages = np.arange(num_ranks) % parallelism.tensor, [holder.span.stages for holder in holders]
+            nodes, num_bytes = self.nodes_of_first_ranks(num_ranks), [round(each) for each in rank_bytes]
+            return max_node_bytes(nodes, num_bytes, max_writers_per_node=max_per_node)
+        size = checkpoint_layout.size
+        names = [name for name in size.parts if name in {part.name for part in together}]
+        written = [
+            round(sum(file.bytes_of(names) for file in writer.files) * size.written_bytes / size.total_bytes)
+            for writer in checkpoint_layout.writers
+        ]
+        numbers = [(writer.span.stages, numbers_in_stage(writer)) for writer in checkpoint_layout.writers]
+        nodes = nodes_of_writers(parallelism, numbers, gpus_per_node=layout.gpus_per_node)
+        return max_node_bytes(nodes, written, max_writers_per_node=max_per_node)
+
+    @functools.cached_property
+    def nodes_of_first_ranks(self) -> Callable[[int], list[npt.NDArray[np.int64]] | None]:
+        """List the nodes of the first so many ranks of each stage, by class of holders, once for all strategies."""
+        parallelism, holders = self.parallelism, self.checkpoint_layout.holders
+        gpus_per_node = self.checkpoint_layout.on_nodes.gpus_per_node
+
+        @functools.cache
+        def nodes_of(num_ranks: int) -> list[npt.NDArray[np.int64]] | None:
+            tensor_ranks = np.arange(num_ranks) % parallelism.tensor
             edges = [(holder.tensor_ranks.start, holder.tensor_ranks.stop) for holder in holders]
             numbers = [np.flatnonzero((tensor_ranks >= first) & (tensor_ranks < past)) for first, past in edges]
-            of_ranks = list(zip(stages, numbers, rank_bytes, strict=True))
-        return max_node_bytes(
-            parallelism,
-            [StageBytes(stages, some, np.full(len(some), round(num_bytes))) for stages, some, num_bytes in of_ranks],
-            gpus_per_node=gpus_per_node,
-            max_writers_per_node=max_per_node,
-        )
+            of_stages = list(zip((holder.span.stages for holder in holders), numbers, strict=True))
+            return nodes_of_writers(parallelism, of_stages, gpus_per_node=gpus_per_node)
+
+        return nodes_of
 
 
 @dataclass(frozen=True, slots=True)

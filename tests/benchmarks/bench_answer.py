@@ -1,5 +1,6 @@
 """How long an answer takes, and whether its cost grows with the cluster. Prints, judges nothing."""
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -73,6 +74,31 @@ def test_every_kind_of_layout() -> None:
         scenario = scenario_from({"model": {"preset": "deepseek-v3"}} | blocks)
         seconds = statistics.median(seconds_per_call(partial(answer, scenario)) for _ in range(PAIRS))
         print(f"\n{name}: {seconds * 1e6:.0f} us")
+
+
+NEW_LAYOUTS: dict[str, dict[str, Any]] = {
+    "reference case": REFERENCE_SCENARIO | {"cluster": {"node": "dgx-a100"}},
+    "llama-3.1-405b, torch-dist, 16,384 GPUs and more": {
+        "model": {"preset": "llama-3.1-405b"},
+        "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
+        "checkpoint": {"format": "torch-dist"},
+    },
+}
+
+
+@pytest.mark.benchmark
+def test_a_new_layout_each_time_by_processor_time() -> None:
+    for name, document in NEW_LAYOUTS.items():
+        replicas = itertools.count(document["parallelism"]["data"])
+        seconds = []
+        for _ in range(CALLS):
+            degrees = document["parallelism"] | {"data": next(replicas)}
+            start = time.process_time()
+            answer(scenario_from(document | {"parallelism": degrees}))
+            seconds.append(time.process_time() - start)
+        low, high = min(seconds), max(seconds)
+        median = statistics.median(seconds)
+        print(f"\n{name}: {median * 1e3:.1f} ms of a processor ({low * 1e3:.1f} to {high * 1e3:.1f})")
 
 
 @pytest.mark.benchmark

@@ -13,7 +13,13 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.holders import holder_classes
 from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Axis
-from sizing.layout.placement import StageBytes, WriterPlacement, max_node_bytes, num_nodes_of_copies, place_writers
+from sizing.layout.placement import (
+    WriterPlacement,
+    max_node_bytes,
+    nodes_of_writers,
+    num_nodes_of_copies,
+    place_writers,
+)
 from sizing.layout.stages import stage_spans
 from sizing.model.inventory import TensorGroup, inventory_of, with_heads_cut
 from sizing.report import SizingReport, answer
@@ -144,18 +150,19 @@ def test_the_fullest_node_writes_what_a_walk_over_all_ranks_finds(
     cuts = drawn.draw(st.sets(st.integers(1, pipeline - 1), max_size=3)) if pipeline > 1 else set()
     edges = [0, *sorted(cuts), pipeline]
     numbers = st.lists(st.integers(0, parallelism.ranks_per_stage - 1), min_size=1, unique=True)
-    written, nodes = [], [0] * parallelism.num_gpus
+    numbers_of_stages, written, nodes = [], [], [0] * parallelism.num_gpus
     for stages in map(range, edges[:-1], edges[1:]):
         writing = drawn.draw(numbers)
         sizes = drawn.draw(st.lists(st.integers(1, 99), min_size=len(writing), max_size=len(writing)))
-        written.append(StageBytes(stages, np.array(writing), np.array(sizes)))
+        numbers_of_stages.append((stages, np.array(writing)))
+        written.append(np.array(sizes))
         for stage in stages:
             for number, size in zip(writing, sizes, strict=True):
                 replica, tensor_rank = divmod(number, tensor)
                 rank = parallelism.rank_of(tensor=tensor_rank, replica=replica, stage=stage)
                 nodes[rank // gpus_per_node] += size
-    found = max_node_bytes(parallelism, written, gpus_per_node=gpus_per_node, max_writers_per_node=gpus_per_node)
-    assert found == max(nodes)
+    walked = nodes_of_writers(parallelism, numbers_of_stages, gpus_per_node=gpus_per_node)
+    assert max_node_bytes(walked, written, max_writers_per_node=gpus_per_node) == max(nodes)
 
 
 @given(
