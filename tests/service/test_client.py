@@ -14,7 +14,6 @@ from service_client.errors import Refused
 from sizing.checkpoint_files.sent import REFERENCE_FILE
 from sizing.importers.request import REFERENCE_IMPORT
 from sizing.offer_tables import REFERENCE_OFFER_TABLE
-from sizing.questions import registry
 from sizing.questions.cluster.request import REFERENCE_CLUSTER
 from sizing.questions.compare.request import REFERENCE_COMPARISON
 from sizing.questions.decide.request import REFERENCE_DECISION
@@ -101,10 +100,6 @@ def ask_everything(client: Calls) -> None:
     for name, question in QUESTIONS.items():
         getattr(client, name)(question)
     assert client.ask(SWEEP, REFERENCE_SWEEP) == client.sweep(REFERENCE_SWEEP)
-    asked = list(QUESTIONS.values())
-    for entry in registry.QUESTIONS.values():
-        if entry.question.example not in asked and entry.question.quick_example not in asked:  # it has no method
-            client.ask(entry, entry.question.quick_example or entry.question.example)
     assert client.ask_csv(SWEEP, REFERENCE_SWEEP) == client.sweep_csv(REFERENCE_SWEEP)
     for many, one in (
         ("models", "model"),
