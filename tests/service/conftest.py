@@ -185,8 +185,9 @@ class Service:
 
     @functools.cached_property
     def address(self) -> str:
-        arguments = ("--port", "0", "--database-url", self.database_url, "--requests-per-second", "0")
-        return self._stack.enter_context(serving(self.log, *arguments))[1]
+        database = ("--port", "0", "--database-url", self.database_url)
+        unlimited = ("--requests-per-second", "0", "--compute-seconds", f"{SECONDS_UNTIL_STUCK}s")
+        return self._stack.enter_context(serving(self.log, *database, *unlimited))[1]
 
     @functools.cached_property
     def token(self) -> str:
