@@ -130,14 +130,14 @@ def capacity_text(capacity: Capacity) -> str:
     further = decimal_bytes_text(capacity.further_checkpoint_bytes)
     parts = [f"for {capacity.num_checkpoints} checkpoints, one being written", f"each further +{further}"]
     if capacity.num_needed_checkpoints:
-        parts.append(f"up to {capacity.num_needed_checkpoints} older ones that they need")
+        parts.append(f"with up to {capacity.num_needed_checkpoints} older ones that they need")
     if capacity.exported_bytes:
-        parts.append(f"{decimal_bytes_text(capacity.exported_bytes)} of exports")
+        parts.append(f"with {decimal_bytes_text(capacity.exported_bytes)} of exports")
     if capacity.published_bytes:
-        parts.append(f"{decimal_bytes_text(capacity.published_bytes)} of the newest publication")
+        parts.append(f"with {decimal_bytes_text(capacity.published_bytes)} of the newest publication")
     growth = decimal_bytes_text(capacity.growth_bytes_per_day)
     if capacity.kept_weights_bytes:
-        parts.append(f"{decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day")
+        parts.append(f"with {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights, {growth} more per day")
     elif capacity.growth_bytes_per_day:
         parts.append(f"without the {growth} of kept weights that each day adds")
     if capacity.usable_bytes > capacity.capacity_bytes:

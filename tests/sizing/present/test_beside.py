@@ -63,7 +63,7 @@ def test_a_publication_says_its_bytes_and_its_share_of_the_interval() -> None:
 
 @pytest.mark.parametrize(
     ("checkpoint", "said"),
-    [(DELTAS, "with up to 4 older ones that they need"), ({"export": {"every": 4}}, "and 4.032 TB of exports")],
+    [(DELTAS, "with up to 4 older ones that they need"), ({"export": {"every": 4}}, "with 4.032 TB of exports")],
 )
 def test_the_capacity_says_what_else_it_holds(checkpoint: dict[str, Any], said: str) -> None:
     (row,) = [row for row in key_figures(asked(checkpoint)) if row.label == "To buy: capacity"]

@@ -49,7 +49,7 @@ def test_without_an_end_the_weights_only_grow() -> None:
     [
         ({}, ""),
         ({"keep_weights_every": 1}, "; without the 11.83 TB of kept weights that each day adds"),
-        ({"keep_weights_every": 3, "run_seconds": "30d"}, "; 118.3 TB of kept weights, 3.943 TB more per day"),
+        ({"keep_weights_every": 3, "run_seconds": "30d"}, "; with 118.3 TB of kept weights, 3.943 TB more per day"),
     ],
 )
 def test_tables_and_first_screen_say_the_same_of_a_capacity(retention: dict[str, Any], said: str) -> None:
