@@ -65,6 +65,9 @@ _OFFER_TABLES = (
 WORKERS_HELP = "Processes that compute; the answer is the same with any number. Default: this one alone"
 DASK_HELP = "Scheduler of Dask whose workers compute, tcp://HOST:PORT or tls://HOST:PORT; the answer is the same"
 
+_MORE = "--full prints {}; --report FILE.pdf or FILE.html has them with charts"
+"""What stands below a first screen."""
+
 _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 
 
@@ -198,8 +201,11 @@ class _OutputFile:
             _write_csv(answer.table())
         else:
             width = WIDE_WITHOUT_TERMINAL if question.is_wide else WIDTH_WITHOUT_TERMINAL
-            terminal = TerminalStyle(spelling=spelling, is_full=self.full)
-            console(width_without_terminal=width).print(answer_text(answer.terminal_summary(terminal), words))
+            terminal = TerminalStyle(spelling, self.full, all_rows="--csv or --json prints all")
+            summary = answer.terminal_summary(terminal)
+            if question.has_first_screen and not self.full:
+                summary = summary._replace(notes=(*summary.notes, _MORE.format(question.further_tables)))
+            console(width_without_terminal=width).print(answer_text(summary, words))
         if question.refusals is not None and (refused := list(question.refusals(report))):
             fail(refused)
         if self.check and question.check is not None and question.check.is_missed(report):

@@ -38,12 +38,17 @@ class CsvTable(NamedTuple):
     """Sentences about rows that have no answer, once all rows are read."""
 
 
+ALL_ROWS = "the answer as CSV or JSON has all"
+
+
 class TerminalStyle(NamedTuple):
     """How a terminal writes the fields of an answer, and how much of it."""
 
     spelling: FieldSpelling = as_field
     is_full: bool = False
     """Whether all tables are wanted, of an answer whose first screen stands alone."""
+    all_rows: str = ALL_ROWS
+    """Where all rows are, of an answer that shows the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +189,8 @@ class Question(Generic[RequestT, ReportT]):
     options: tuple[Option, ...] = ()
     more_help: str = ""
     """Paragraph below the line that the registry has of the verb. {a.field} stands for its flag."""
-    has_first_screen: bool = False
-    """Whether a terminal shows a first screen alone, and all tables with `--full`."""
+    further_tables: str = ""
+    """What stands in the tables that a terminal shows with `--full` alone; empty where it shows the whole answer."""
     stream: Callable[[RequestT, Computer], CsvTable | None] | None = None
     """Makes all rows as CSV, one after the other, of more than a report holds; None for a request whose rows are only
     known when all is done."""
@@ -223,6 +228,11 @@ class Question(Generic[RequestT, ReportT]):
     def __post_init__(self) -> None:
         if self.route.is_quick and self.request is not Scenario:
             raise TypeError(f"{self.title}: a route that is_quick takes a Scenario, not {self.request.__name__}")
+
+    @property
+    def has_first_screen(self) -> bool:
+        """Whether a terminal shows a first screen alone, and all tables with `--full`."""
+        return self.further_tables != ""
 
     def parse_request(self, document: object) -> RequestT:
         """Parse a document as a request. Raises InvalidInput with one problem for each field that breaks a rule."""

@@ -104,7 +104,7 @@ SENSITIVITY: QuestionEntry[SensitivityRequest, SensitivityReport] = QuestionEntr
 )
 LAYOUTS: QuestionEntry[LayoutsRequest, LayoutsReport] = QuestionEntry(
     "layouts",
-    "Find the degrees with which a model fits on --gpus, and the storage that each needs. The best comes first.",
+    "Find the degrees with which a model fits on its GPUs, and the storage that each needs. The best comes first.",
     panel="Size",
 )
 REMATERIALIZE: QuestionEntry[RematerializationRequest, RematerializationReport] = QuestionEntry(

@@ -48,6 +48,7 @@ def summary_text(summary: Summary, words: Callable[[str], str] = str) -> Rendera
         *(line for grid in summary.grids for line in ("", table_of(grid, words))[not grid.title :]),
         *(Text(words(remark)) for remark in summary.remarks),
         *(Text(f"warning: {words(warning)}", style="yellow") for warning in summary.warnings),
+        *(Text(note, style="dim") for note in summary.notes),
     )
 
 

@@ -15,8 +15,6 @@ from sizing.questions.question import Answer, Check, Question, RestRoute, Scenar
 from sizing.report import ScenarioWithLayout, SizingReport, find_layout
 from sizing.scenario import FIRST_SCENARIO, REFERENCE_SCENARIO, Scenario
 
-_MORE = "--full prints all tables and what was assumed; --report FILE.pdf or FILE.html has them with charts"
-
 
 def sizing_document(scenario: Scenario, report: SizingReport) -> Document:
     """The answer to a scenario with all its degrees."""
@@ -53,7 +51,7 @@ def _show(scenario: Scenario, report: SizingReport) -> Answer[SizingReport]:
 def _print(report: SizingReport, terminal: TerminalStyle) -> Summary:
     screen = first_screen(report)
     if not terminal.is_full:
-        return Summary(headline="", grids=(), screen=screen, notes=(_MORE,))
+        return Summary(headline="", grids=(), screen=screen)
     return Summary(
         headline="",
         sections=tuple(sections(report)),
@@ -86,7 +84,7 @@ QUESTION = Question[Scenario, SizingReport](
     ask=_ask,
     show=_show,
     command_line=ScenarioFlags(layout="told"),
-    has_first_screen=True,
+    further_tables="all tables and what was assumed",
     draws_first_chart=True,
     check=Check(
         "Exit with 1 where a target is missed",

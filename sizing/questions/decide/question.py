@@ -11,11 +11,9 @@ from sizing.questions.decide.request import REFERENCE_DECISION, DecisionRequest
 from sizing.questions.decide.words import decision_screen, decision_summary
 from sizing.questions.question import Check, Option, Question, RequestFiles, RestRoute, TerminalStyle, split_at_commas
 
-_MORE = "--full prints needs, ledgers and sources too; --report FILE.pdf or FILE.html has them with charts"
-
 
 def _terminal_summary(report: DecisionReport, style: TerminalStyle) -> Summary:
-    return decision_summary(report) if style.is_full else decision_screen(report)._replace(remarks=(_MORE,))
+    return decision_summary(report) if style.is_full else decision_screen(report)
 
 
 QUESTION = Question[DecisionRequest, DecisionReport](
@@ -36,7 +34,7 @@ QUESTION = Question[DecisionRequest, DecisionReport](
     charts=decision_charts,
     briefing=brief_decision,
     terminal_summary=_terminal_summary,
-    has_first_screen=True,
+    further_tables="needs, ledgers and sources too",
     command_line=RequestFiles(
         "offers",
         "Workloads, offers and prices, JSON or YAML",

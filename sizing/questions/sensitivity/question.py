@@ -27,7 +27,7 @@ def _read_ranges(texts: list[str]) -> dict[str, dict[str, str]]:
         low, dots, high = ends.partition("..")
         if not (name and low and dots and high):
             remedy = "write it as in interval=15min..4h"
-            raise InvalidInput.of("--range", "must be FIELD=LOW..HIGH", value=text, remedy=remedy)
+            raise InvalidInput.of("ranges", "must be FIELD=LOW..HIGH", value=text, remedy=remedy)
         ranges[name] = {"low": low, "high": high}
     return ranges
 

@@ -26,7 +26,7 @@ QUESTION = Question[SweepRequest, SweepReport](
     ),
     work=sweep_to_report,
     summary=sweep_summary,
-    terminal_summary=lambda report, _: sweep_summary(report, all_rows="--csv or --json prints all"),
+    terminal_summary=lambda report, style: sweep_summary(report, all_rows=style.all_rows),
     charts=lambda report: [sweep_chart(report)] if len(report.objectives) > 1 else [],
     table=lambda report: CsvTable(report.columns, report.rows),
     command_line=ScenarioFlags(may_be_request=True, varies=True),

@@ -8,6 +8,7 @@ from typing import Any
 from sizing.errors import has_field
 from sizing.present.figure_names import figure_name
 from sizing.present.rows import Grid, Summary
+from sizing.questions.question import ALL_ROWS
 from sizing.questions.sweep.figures import FIGURES
 from sizing.questions.sweep.report import SweepReport
 from sizing.scenario import Scenario
@@ -17,7 +18,7 @@ MAX_SHOWN = 40
 """Max rows, about a screen; CSV and JSON have the others."""
 
 
-def sweep_summary(report: SweepReport, *, all_rows: str = "the answer as CSV or JSON has all") -> Summary:
+def sweep_summary(report: SweepReport, *, all_rows: str = ALL_ROWS) -> Summary:
     """Show the front where there are objectives, else the first rows: what differs as a table, the rest below it."""
     places = list(range(len(report.rows)) if report.front is None else report.front)
     shown = [report.rows[place] for place in places[:MAX_SHOWN]]

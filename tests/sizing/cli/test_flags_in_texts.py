@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,6 @@ from tests.testbed.terminal import ckpt_size, typed
 ROOT = Path(__file__).parents[3]
 OF_THE_TERMINAL = ("sizing/cli/", "sizing/terminal/")
 """Where flags are typed or made."""
-OF_A_QUESTION = re.compile(r"sizing/questions/(registry|headroom|\w+/question)\.py")
-"""Where a question says how the command line asks it."""
 OTHER_PROGRAMS = ("ckpt-bench", "ckpt-serve", "Megatron")
 """Whose flags are like some of these."""
 
@@ -53,7 +50,7 @@ def flags_in(text: str) -> set[str]:
 
 
 def is_of_the_terminal(path: str) -> bool:
-    return path.startswith((*OF_THE_TERMINAL, "service/cli/")) or OF_A_QUESTION.fullmatch(path) is not None
+    return path.startswith((*OF_THE_TERMINAL, "service/cli/"))
 
 
 def modules() -> list[Path]:
