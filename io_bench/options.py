@@ -157,13 +157,17 @@ _StripeBytes = Annotated[
 _Several = Annotated[tuple[_Value, ...], BeforeValidator(_split_values)]
 
 
-def flag(name: str, text: str, *, metavar: str | None = None, default: str | None = None) -> Any:
+def flag(
+    name: str, text: str, *, metavar: str | None = None, default: str | None = None, is_further: bool = False
+) -> Any:
     """A field that is read from the flag `name`, with the help `text`.
 
     Args: `metavar` stands for the value in the help; a switch has none. `default` is what the help shows and the
-    command line gives, where the flag is left out and its field has a default other than None.
+    command line gives, where the flag is left out and its field has a default other than None. Help leaves a flag that
+    `is_further` out until all is asked for.
     """
-    return Field(alias=name, description=text, json_schema_extra={"metavar": metavar, "default": default})
+    shown: dict[str, Any] = {"metavar": metavar, "default": default, "is_further": is_further}
+    return Field(alias=name, description=text, json_schema_extra=shown)
 
 
 _TARGET = "Directory, s3://, gs:// or az://bucket/prefix, or s3+https://HOST/bucket/prefix"
@@ -261,7 +265,9 @@ class Options(TargetOptions):
         str | None, flag("--output", "Result document. Default: ckpt-bench-RUN_ID.json.", metavar="FILE")
     ] = None
     seed: Annotated[
-        int | None, Field(ge=0, lt=2**63), flag("--seed", "Seed of the payload. Default: random.", metavar="N")
+        int | None,
+        Field(ge=0, lt=2**63),
+        flag("--seed", "Seed of the payload. Default: random.", metavar="N"),
     ] = None
     timeout_seconds: Annotated[
         PositiveSeconds,
@@ -318,9 +324,14 @@ class CampaignOptions(PayloadOptions, Options):
             metavar="RATE",
         ),
     ] = None
-    csv: Annotated[str | None, flag("--csv", "Also write the measurements as CSV.", metavar="FILE")] = None
+    csv: Annotated[
+        str | None, flag("--csv", "Also write the measurements as CSV.", metavar="FILE", is_further=True)
+    ] = None
     bind_numa: Annotated[
-        bool, flag("--bind-numa", "Keep each rank to the CPUs near its GPU. Refused where they are not known.")
+        bool,
+        flag(
+            "--bind-numa", "Keep each rank to the CPUs near its GPU. Refused where they are not known.", is_further=True
+        ),
     ] = False
     publish: Annotated[
         Destination | None,
@@ -352,7 +363,9 @@ class RunOptions(CampaignOptions):
     threads_per_rank: Annotated[_Threads | None, flag("--threads", _THREADS, metavar="N")] = None
     stream: Annotated[
         bool,
-        flag("--stream", "Generate the payload during the write; automatic where memory cannot hold it."),
+        flag(
+            "--stream", "Generate the payload during the write; automatic where memory cannot hold it.", is_further=True
+        ),
     ] = False
     repetitions: Annotated[
         _Repetitions | None,
@@ -368,8 +381,12 @@ class RunOptions(CampaignOptions):
         flag("--ranks", "Ranks to start on this machine. Default: the ranks that were launched, or 1.", metavar="N"),
     ] = None
     keep: Annotated[bool, flag("--keep", "Keep the last checkpoint and print its path.")] = False
-    stripe_count: Annotated[_StripeCount | None, flag("--stripe-count", _STRIPE_COUNT, metavar="N")] = None
-    stripe_bytes: Annotated[_StripeBytes | None, flag("--stripe-size", _STRIPE_SIZE, metavar="SIZE")] = None
+    stripe_count: Annotated[
+        _StripeCount | None, flag("--stripe-count", _STRIPE_COUNT, metavar="N", is_further=True)
+    ] = None
+    stripe_bytes: Annotated[
+        _StripeBytes | None, flag("--stripe-size", _STRIPE_SIZE, metavar="SIZE", is_further=True)
+    ] = None
     tensors_per_rank: Annotated[
         int | None,
         Field(ge=1, le=MAX_TENSORS),
@@ -377,6 +394,7 @@ class RunOptions(CampaignOptions):
             "--tensors-per-rank",
             "Equal tensors in the payload of a rank. Default: those of a model's layers.",
             metavar="N",
+            is_further=True,
         ),
     ] = None
     restore: Annotated[
@@ -395,20 +413,31 @@ class RunOptions(CampaignOptions):
             "--replicas",
             "Replicas among the ranks, of which the first writes. Default with --restore: 2.",
             metavar="N",
+            is_further=True,
         ),
     ] = None
     saved_by: Annotated[
         _AllRanks | None,
-        flag("--saved-by", "Ranks that save, to be restored by another number (dcp). Default: all.", metavar="N"),
+        flag(
+            "--saved-by",
+            "Ranks that save, to be restored by another number (dcp). Default: all.",
+            metavar="N",
+            is_further=True,
+        ),
     ] = None
     restored_by: Annotated[
         _AllRanks | None,
-        flag("--restored-by", "Ranks that restore what another number of them saved (dcp). Default: all.", metavar="N"),
+        flag(
+            "--restored-by",
+            "Ranks that restore what another number of them saved (dcp). Default: all.",
+            metavar="N",
+            is_further=True,
+        ),
     ] = None
     retain: Annotated[
         int | None,
         Field(ge=1, le=MAX_RETAINED),
-        flag("--retain", "Checkpoints that stay while the next is written. Default: 0.", metavar="N"),
+        flag("--retain", "Checkpoints that stay while the next is written. Default: 0.", metavar="N", is_further=True),
     ] = None
     deletion_asked: Annotated[
         Deletion | None,
@@ -416,6 +445,7 @@ class RunOptions(CampaignOptions):
             "--deletion",
             f"When the oldest is removed: {', '.join(DELETIONS)}. Default with --retain: in-save.",
             metavar="NAME",
+            is_further=True,
         ),
     ] = None
     beside: Annotated[
@@ -431,7 +461,7 @@ class RunOptions(CampaignOptions):
     ] = None
     batch_bytes: Annotated[
         _BatchBytes | None,
-        flag("--batch-size", "Bytes of one batch of --beside batches. Default: 4MiB.", metavar="SIZE"),
+        flag("--batch-size", "Bytes of one batch of --beside batches. Default: 4MiB.", metavar="SIZE", is_further=True),
     ] = None
 
     @property
@@ -566,12 +596,12 @@ class ScanOptions(CampaignOptions):
     ] = None
     block_bytes: Annotated[_Several[_BlockBytes] | None, flag("--block-size", _BLOCK_SIZE, metavar="SIZE,...")] = None
     threads_per_rank: Annotated[_Several[_Threads] | None, flag("--threads", _THREADS, metavar="N,...")] = None
-    stripe_count: Annotated[_Several[_StripeCount] | None, flag("--stripe-count", _STRIPE_COUNT, metavar="N,...")] = (
-        None
-    )
-    stripe_bytes: Annotated[_Several[_StripeBytes] | None, flag("--stripe-size", _STRIPE_SIZE, metavar="SIZE,...")] = (
-        None
-    )
+    stripe_count: Annotated[
+        _Several[_StripeCount] | None, flag("--stripe-count", _STRIPE_COUNT, metavar="N,...", is_further=True)
+    ] = None
+    stripe_bytes: Annotated[
+        _Several[_StripeBytes] | None, flag("--stripe-size", _STRIPE_SIZE, metavar="SIZE,...", is_further=True)
+    ] = None
     repetitions: Annotated[
         _Repetitions | None,
         flag(

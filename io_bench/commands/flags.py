@@ -26,6 +26,7 @@ def takes(options: type[TargetOptions]) -> Callable[[Callable[[Flags], None]], C
     names = dict.fromkeys(name for each in (TargetOptions, *classes) for name in each.__annotations__)
     fields = options.model_fields
     parameters = {f"{fields[name].alias}": _parameter(fields[name]) for name in names if name in fields}
+    further = {parameters[f"{each.alias}"].name for each in fields.values() if _shown(each)["is_further"]}
 
     def decorate(verb: Callable[[Flags], None]) -> Callable[..., None]:
         @functools.wraps(verb)
@@ -33,14 +34,19 @@ def takes(options: type[TargetOptions]) -> Callable[[Callable[[Flags], None]], C
             verb({flag: values[parameter.name] for flag, parameter in parameters.items()})
 
         called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]  # typer reads it
+        called.further = further  # type: ignore[attr-defined]  # `FewFlags` reads it
         return called
 
     return decorate
 
 
+def _shown(field: FieldInfo) -> dict[str, Any]:
+    return cast("dict[str, Any]", field.json_schema_extra)
+
+
 def _parameter(field: FieldInfo) -> inspect.Parameter:
     """One flag of a verb as typer reads it: a switch, a text, or a text that may be given several times."""
-    flag, shown = f"{field.alias}", cast("dict[str, str | None]", field.json_schema_extra)
+    flag, shown = f"{field.alias}", _shown(field)
     default: Any = shown["default"]
     if field.annotation is bool:
         kind: Any = bool

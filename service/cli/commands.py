@@ -23,6 +23,7 @@ from service.settings import Settings
 from sizing.errors import InvalidInput
 from sizing.loading import loading
 from sizing.terminal.program import Verbs, program_app
+from sizing.terminal.verb_help import FewFlags
 
 AGENTS = ("publish-only", "publish")
 """Scopes of agents, whose tokens lie on many nodes: a lost one must not speak for every storage system."""
@@ -128,7 +129,7 @@ def migrate(
         )
 
 
-class _Commands(Verbs):
+class _Commands(FewFlags, Verbs):
     """Commands of the program. A failing database counts as bad input, and problems name what was typed."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -155,7 +156,8 @@ for verb in (migrate, backup, restore):
 @app.callback(invoke_without_command=True)
 @with_settings
 def ckpt_serve(context: typer.Context, **flags: str | bool | None) -> None:
-    """What it does without a command."""
+    """What it does without a command; one that follows finds the database URL in its context."""
+    context.obj = flags["database_url"]
     if context.invoked_subcommand is not None:
         return
     settings = settings_of(**{name: value for name, value in flags.items() if name in Settings.model_fields})

@@ -16,6 +16,26 @@ from service.settings import Settings, require_known_variables, variable_of
 from sizing.errors import InvalidInput
 from sizing.terminal.program import Version
 
+FIRST_SETTINGS = (
+    "host",
+    "port",
+    "workers",
+    "database_url",
+    "require_login",
+    "trusted_proxies",
+    "public_url",
+    "oidc_issuer",
+    "oidc_client_id",
+    "oidc_client_secret",
+    "notify_webhook_url",
+    "notify_email_to",
+    "compute_workers",
+    "job_workers",
+    "dask",
+    "tracing",
+)
+"""Settings whose flags help shows first; `--help-all` has those of all others."""
+
 
 def as_given(error: InvalidInput, words: Sequence[str]) -> InvalidInput:
     """Name problems by the flags of the command line, or by environment variables where a value came from one."""
@@ -83,6 +103,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Version),
         ]
     )
+    command.further = flags.keys() - set(FIRST_SETTINGS)  # type: ignore[attr-defined]  # `FewFlags` reads it
     return command
 
 
@@ -95,5 +116,4 @@ def settings_of(**flags: str | bool | None) -> Settings:
 
 def database_url_of(context: typer.Context, url: str | None) -> str:
     """Return the database URL of a command, of `ckpt-serve` before it, or of the settings. Raises InvalidInput."""
-    before = context.find_root().params["database_url"]
-    return settings_of(database_url=before if url is None else url).database_url
+    return settings_of(database_url=context.obj if url is None else url).database_url

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import entry_points
 
-import typer
-
-from sizing.terminal.program import fail
-
-PROGRAMS = {
-    "size": "what storage a training cluster needs for its checkpoints",
-    "bench": "writes and restores real checkpoints on the nodes, and calibrates the answer",
-    "serve": "answers by REST, and with a page",
-    "mcp": "answers programs that ask by the Model Context Protocol",
-}
-"""What each program does. Words that name none are meant for the first."""
+from sizing.terminal.program import ONE_NAME, PROGRAMS, fail
 
 
 def main() -> None:
-    """Run the program that the first word names; with a word that names none, `ckpt-size`."""
-    first = next(iter(sys.argv[1:]), "--help")
-    if first in ("-h", "--help"):
-        lines = [f"  ckpt {name:<6} {what} (ckpt-{name})" for name, what in PROGRAMS.items()]
-        typer.echo("\n".join(["Usage: ckpt PROGRAM ...", "", *lines, "", "Without a program: ckpt size ..."]))
-        return
-    name = first if first in PROGRAMS else "size"
-    program = f"ckpt-{name}"
-    found = list(entry_points(group="console_scripts", name=program))
+    """Run the program that the first word names; with a word that names none, `ckpt-size`.
+
+    Where a shell asks what may come next, the words are those of the line that it completes.
+    """
+    words = sys.argv
+    if f"_{ONE_NAME.upper()}_COMPLETE" in os.environ:
+        words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+    name = words[1] if len(words) > 1 and words[1] in PROGRAMS else "size"
+    found = list(entry_points(group="console_scripts", name=f"{ONE_NAME}-{name}"))
     if not found:
-        fail([f"{program} is not installed: pip install checkpoint-sizing."])
-    sys.argv = [program, *sys.argv[2 if first in PROGRAMS else 1 :]]
+        fail([f"{ONE_NAME}-{name} is not installed: pip install checkpoint-sizing."])
     found[0].load()()

@@ -30,8 +30,8 @@ MAX_CHOICES = 6
 class Flag:
     """A command-line flag and the Scenario field that it sets.
 
-    `alone`: the flag's block holds alternatives, so the others of the file give way. `is_common`: it is among the few
-    that help shows first. `sets`: the value that the flag sets, and then takes none.
+    `alone`: the flag's block holds alternatives, so the others of the file give way. `sets`: the value that the flag
+    sets, and then takes none.
     """
 
     name: str
@@ -39,7 +39,6 @@ class Flag:
     metavar: str = "N"
     example: str = ""
     alone: bool = False
-    is_common: bool = False
     sets: str = ""
 
     @property
@@ -93,12 +92,12 @@ _CATALOGS: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 FLAGS = (
-    Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True, is_common=True),
-    Flag("--parameters", "model.num_parameters", "N", "70B", alone=True, is_common=True),
+    Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True),
+    Flag("--parameters", "model.num_parameters", "N", "70B", alone=True),
     Flag("--active", "model.num_active_parameters", "N", "32B"),
     Flag("--experts", "model.num_experts"),
     Flag("--experts-per-token", "model.num_experts_per_token"),
-    Flag("--framework", "training.framework", "NAME", is_common=True),
+    Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),
     Flag("--distributed-optimizer", "training.distributed_optimizer", "YES/NO", "yes"),
@@ -107,9 +106,9 @@ FLAGS = (
     Flag("--publish", "training.reinforcement.publication.content", "KIND"),
     Flag("--publish-over", "training.reinforcement.publication.over", "WAY"),
     Flag("--publish-replicas", "training.reinforcement.publication.num_replicas"),
-    Flag("--sequence-length", "training.sequence_length", is_common=True),
-    Flag("--micro-batch", "training.micro_batch_size", is_common=True),
-    Flag("--global-batch", "training.global_batch_size", is_common=True),
+    Flag("--sequence-length", "training.sequence_length"),
+    Flag("--micro-batch", "training.micro_batch_size"),
+    Flag("--global-batch", "training.global_batch_size"),
     Flag("--tokens", "training.num_tokens", "N", "15T"),
     Flag("--critical-batch", "training.critical_batch_tokens", "N", "4M"),
     Flag("--step-time", "training.step_seconds", "TIME", "12s"),
@@ -120,8 +119,8 @@ FLAGS = (
     Flag("--offload-weights", "training.offload.weights", "PLACE"),
     Flag("--offload-activations", "training.offload.activations_fraction", "FRACTION", "0.5"),
     Flag("--compress-gradients", "training.gradient_compression.method", "NAME"),
-    Flag("--tensor", "parallelism.tensor", is_common=True),
-    Flag("--pipeline", "parallelism.pipeline", is_common=True),
+    Flag("--tensor", "parallelism.tensor"),
+    Flag("--pipeline", "parallelism.pipeline"),
     Flag("--virtual-pipeline", "parallelism.virtual_pipeline"),
     Flag("--layers-per-stage", "parallelism.layers_per_stage", "N,NxN,...", "3,14x4,2"),
     Flag("--first-stage-layers", "parallelism.first_stage_layers"),
@@ -135,8 +134,8 @@ FLAGS = (
     Flag("--zero-stage", "parallelism.zero_stage"),
     Flag("--shard-group", "parallelism.shard_group"),
     Flag("--table-sharding", "parallelism.table_sharding"),
-    Flag("--node", "cluster.node", "NAME", "dgx-a100", is_common=True),
-    Flag("--gpus", "cluster.num_gpus", is_common=True),
+    Flag("--node", "cluster.node", "NAME", "dgx-a100"),
+    Flag("--gpus", "cluster.num_gpus"),
     Flag("--nodes", "cluster.nodes", "NxNODE,...", "8xdgx-a100,8xdgx-h100"),
     Flag("--storage-nics", "cluster.storage_nics", "NxRATE", "2x400Gb/s"),
     Flag("--lora-rank", "training.adapters.rank"),
@@ -153,11 +152,11 @@ FLAGS = (
     Flag("--ema", "training.saved_state.ema", "DTYPE", "fp32"),
     Flag("--frozen", "training.frozen", "NAME,...", "attention,ffn"),
     Flag("--trained-parameters", "training.trained_parameters", "COUNT", "20M"),
-    Flag("--mode", "checkpoint.mode", "NAME", is_common=True),
+    Flag("--mode", "checkpoint.mode", "NAME"),
     Flag("--format", "checkpoint.format", "NAME"),
     Flag("--files-per-rank", "checkpoint.files_per_rank"),
     Flag("--optimizer-sharding", "checkpoint.optimizer_sharding", "NAME"),
-    Flag("--interval", "checkpoint.interval_seconds", "TIME", "30min", is_common=True),
+    Flag("--interval", "checkpoint.interval_seconds", "TIME", "30min"),
     Flag("--interval-steps", "checkpoint.interval_steps"),
     Flag("--staging", "checkpoint.staging_bytes", "SIZE", "8GiB"),
     Flag("--cached-plans", "checkpoint.cached_plans", "YES/NO", "yes"),
@@ -176,17 +175,17 @@ FLAGS = (
     Flag("--stored-fraction", "checkpoint.stored_fraction", "FRACTION", "0.92"),
     Flag("--observed-bytes", "checkpoint.observed_bytes", "SIZE", "13.8TB"),
     Flag("--observed-write-bandwidth", "checkpoint.observed_write_bytes_per_second", "RATE", "273GB/s"),
-    Flag("--storage-preset", "storage.preset", "NAME", "local-nvme-raid0-8x-gen5", alone=True, is_common=True),
+    Flag("--storage-preset", "storage.preset", "NAME", "local-nvme-raid0-8x-gen5", alone=True),
     Flag("--io", "storage.io", "KIND"),
-    Flag("--write-bandwidth", "storage.profile.write_bytes_per_second", "RATE", "273GB/s", is_common=True),
-    Flag("--read-bandwidth", "storage.profile.read_bytes_per_second", "RATE", "1TB/s", is_common=True),
+    Flag("--write-bandwidth", "storage.profile.write_bytes_per_second", "RATE", "273GB/s"),
+    Flag("--read-bandwidth", "storage.profile.read_bytes_per_second", "RATE", "1TB/s"),
     Flag("--node-write-bandwidth", "storage.profile.node_write_bytes_per_second", "RATE", "8GB/s"),
     Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "RATE", "10GB/s"),
     Flag("--writer-write-bandwidth", "storage.profile.writer_write_bytes_per_second", "RATE", "1GB/s"),
     Flag("--process-write-bandwidth", "storage.profile.process_write_bytes_per_second", "RATE", "0.5GB/s"),
     Flag("--failures-per-node-day", "reliability.failures_per_node_day", "RATE", "0.0065"),
     Flag("--failures", "reliability.preset", "NAME", "llama-3-405b"),
-    Flag("--mtbf", "reliability.mtbf_seconds", "TIME", "9h", is_common=True),
+    Flag("--mtbf", "reliability.mtbf_seconds", "TIME", "9h"),
     Flag("--detection", "reliability.detection_seconds", "TIME", "1min"),
     Flag("--relaunch", "reliability.relaunch_seconds", "TIME", "5min"),
     Flag("--restart", "reliability.restart_seconds", "TIME", "10min"),

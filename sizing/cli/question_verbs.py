@@ -12,7 +12,6 @@ import typer
 from sizing.cli.verb_parameters import VerbDescription, VerbParameter, read_described
 from sizing.loading import loading
 from sizing.questions.registry import QuestionEntry
-from sizing.terminal.verb_help import help_all_option
 
 _ANNOTATIONS: dict[str, Any] = {
     "text": str | None,
@@ -34,8 +33,8 @@ def question_verb(entry: QuestionEntry[Any, Any]) -> tuple[Callable[..., None], 
     description = described.verbs.get(entry.name) or _describe(entry)
     parameters = description.parameters + (described.flags if description.takes_scenario else ())
     taken = {each.name: (_ANNOTATIONS[each.type], _typer_parameter(each, entry)) for each in parameters}
-    if description.takes_scenario:
-        taken["help_all"] = (bool, help_all_option())
+    further = {each.name for each in description.parameters if each.is_further}
+    further |= {each.name for each in parameters[len(description.parameters) :]} - set(description.first_flags)
 
     def verb(**given: Any) -> None:
         with loading():
@@ -44,7 +43,7 @@ def question_verb(entry: QuestionEntry[Any, Any]) -> tuple[Callable[..., None], 
             question = entry.question
         ask(question, given)
 
-    verb.further = {each.name for each in parameters if each.is_further}  # type: ignore[attr-defined]  # `VerbWithManyFlags` reads it
+    verb.further = further  # type: ignore[attr-defined]  # `FewFlags` reads it
     verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)

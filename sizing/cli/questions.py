@@ -74,8 +74,7 @@ _FIELD_OF_FLAG = {flag.name.removeprefix("--"): flag.field for flag in FLAGS}
 def ask(question: Question[Any, Any], given: dict[str, Any]) -> None:
     """Ask a question by the parameters of its verb, and show the answer."""
     asked_by = question.command_line
-    for name in ("help_all", "example"):  # answered by their callbacks
-        given.pop(name, None)
+    given.pop("example", None)  # answered by its callback
     if isinstance(asked_by, RequestFiles):
         _ask_of_files(question, asked_by, given)
     else:
@@ -99,7 +98,10 @@ def describe_verb(question: Question[Any, Any]) -> VerbDescription:
         parameters = (*SCENARIO_PARAMETERS, *(_CATALOG if asked_by.catalog else ()), *own)
     by_name = {each.name: each for each in parameters}  # where a name is there twice, the later one takes its place
     more_help = re.sub(r"\{([a-z_.]+)\}", lambda field: FLAG_OF_FIELD[field[1]], question.more_help)
-    return VerbDescription(more_help, isinstance(asked_by, ScenarioFlags), tuple(by_name.values()))
+    takes_scenario = isinstance(asked_by, ScenarioFlags)
+    first = asked_by.first_fields if isinstance(asked_by, ScenarioFlags) else ()
+    first_flags = tuple(flag.parameter for flag in FLAGS if flag.field in first)
+    return VerbDescription(more_help, takes_scenario, first_flags, tuple(by_name.values()))
 
 
 def _parameter(option: Option) -> str:
@@ -110,7 +112,15 @@ def _option_parameter(option: Option) -> VerbParameter:
     kind = "switch" if not option.metavar else "texts" if option.repeats else "text"
     flags = tuple(f"--{each}" for each in (option.name, option.former) if each)
     metavar = option.metavar or None
-    return VerbParameter(_parameter(option), kind, option.help, flags, metavar=metavar, default=option.default)
+    return VerbParameter(
+        _parameter(option),
+        kind,
+        option.help,
+        flags,
+        metavar=metavar,
+        default=option.default,
+        is_further=option.is_further,
+    )
 
 
 def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
@@ -129,8 +139,8 @@ def _media(question: Question[Any, Any]) -> Iterator[VerbParameter]:
     as_json = "Print as JSON, with all that is known" if is_catalog else "Print the report as JSON"
     yield VerbParameter("as_json", "switch", as_json, ("--json",))
     if question.work:
-        yield VerbParameter("workers", "number", WORKERS_HELP, ("--workers",), metavar="N")
-        yield VerbParameter("dask", "text", DASK_HELP, ("--dask",), metavar="URL")
+        yield VerbParameter("workers", "number", WORKERS_HELP, ("--workers",), metavar="N", is_further=True)
+        yield VerbParameter("dask", "text", DASK_HELP, ("--dask",), metavar="URL", is_further=True)
     if question.check:
         yield VerbParameter(
             "check", "switch", question.check.help, ("--check",), is_further=question.request is Scenario

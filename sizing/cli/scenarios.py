@@ -59,7 +59,6 @@ def flag_parameters() -> tuple[VerbParameter, ...]:
             (flag.name,),
             metavar=None if flag.sets else flag.metavar,
             panel=flag.field.split(".")[0].capitalize(),
-            is_further=not flag.is_common,
             has_completions=not flag.sets,
         )
         for flag in FLAGS

@@ -40,6 +40,8 @@ class VerbDescription(NamedTuple):
     more_help: str
     takes_scenario: bool
     """Whether the flags of a scenario follow its own parameters."""
+    first_flags: tuple[str, ...]
+    """Names of those of a scenario that help shows first."""
     parameters: tuple[VerbParameter, ...]
 
 
@@ -72,7 +74,9 @@ def read_described() -> Described:
     """Read what `verb_parameters.json` says of the verbs that ask questions."""
     document = json.loads(resources.files(__package__).joinpath(FILE_NAME).read_text(encoding="utf-8"))
     verbs = {
-        name: VerbDescription(**verb | {"parameters": _parameters(verb["parameters"])})
+        name: VerbDescription(
+            **verb | {"first_flags": tuple(verb["first_flags"]), "parameters": _parameters(verb["parameters"])}
+        )
         for name, verb in document["verbs"].items()
     }
     return Described(_parameters(document["flags"]), verbs)

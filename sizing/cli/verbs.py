@@ -21,7 +21,6 @@ from sizing.loading import loading
 from sizing.present.catalogs import CATALOGS, Catalog
 from sizing.questions.registry import QUESTIONS, Panel, QuestionEntry
 from sizing.terminal.program import UnknownVerb, Verbs, Version, program_app
-from sizing.terminal.verb_help import VerbWithManyFlags
 
 
 class AnswerByDefault(Verbs):
@@ -78,7 +77,7 @@ class LateVerb(CommandInfo):
     """A verb whose parameters are read when it is built; `line` is what the help of the program says, in a `panel`."""
 
     def __init__(self, name: str, line: str, panel: Panel) -> None:
-        super().__init__(name, cls=VerbWithManyFlags, rich_help_panel=panel)
+        super().__init__(name, rich_help_panel=panel)
         self.line = line
         del self.callback, self.help
 

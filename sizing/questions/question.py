@@ -81,6 +81,8 @@ class Option(NamedTuple):
     """Whether it reads into a mapping whose keys are fields of a scenario, which may be typed as their flags."""
     former: str = ""
     """What the option was called before."""
+    is_further: bool = False
+    """Whether help leaves it out until all is asked for."""
 
 
 def split_at_commas(text: str) -> list[str]:
@@ -90,6 +92,25 @@ def split_at_commas(text: str) -> list[str]:
     ['1', '2', '4']
     """
     return text.split(",")
+
+
+FIRST_FIELDS = (
+    "model.preset",
+    "model.num_parameters",
+    "training.framework",
+    "training.global_batch_size",
+    "parallelism.tensor",
+    "parallelism.pipeline",
+    "cluster.node",
+    "cluster.num_gpus",
+    "checkpoint.mode",
+    "checkpoint.interval_seconds",
+    "storage.preset",
+    "storage.profile.write_bytes_per_second",
+    "storage.profile.read_bytes_per_second",
+    "reliability.mtbf_seconds",
+)
+"""Fields that most answers depend on most."""
 
 
 class ScenarioFlags(NamedTuple):
@@ -104,6 +125,8 @@ class ScenarioFlags(NamedTuple):
     """Whether a flag may hold a list or a range."""
     catalog: str = ""
     """Name of a catalog that the verb lists where no scenario is given."""
+    first_fields: tuple[str, ...] = FIRST_FIELDS
+    """Fields whose flags help shows first; `--help-all` has those of all others."""
 
 
 class RequestFiles(NamedTuple):

@@ -12,18 +12,20 @@ import os
 import sys
 from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
 from typer._completion_shared import get_completion_script  # what the option itself prints for the shell around it
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo
 
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.loading import loading
 from sizing.spelling import nearest
+from sizing.terminal.verb_help import Verb
 from sizing.version import __version__
 
 EXIT_INTERRUPTED = 130
@@ -117,6 +119,33 @@ class Verbs(TyperGroup):
             raise InterruptedByUser from None
 
 
+ONE_NAME = "ckpt"
+"""The command whose verbs are the programs: `ckpt bench` is `ckpt-bench`."""
+PROGRAMS = {
+    "size": "Size the storage that a training cluster needs for its checkpoints (ckpt-size)",
+    "bench": "Write and restore real checkpoints on the nodes, and calibrate the answer (ckpt-bench)",
+    "serve": "Serve the answers by REST, and with a page (ckpt-serve)",
+    "mcp": "Answer programs that ask by the Model Context Protocol (ckpt-mcp)",
+}
+"""What each program does, by its verb. Words that name none are meant for the first."""
+
+
+class _Programs(Verbs):
+    """The programs as verbs of one command; a word that names none is preceded by `size`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the verb `size` before a word that is neither a program nor a flag of this command; parse the words."""
+        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        return super().parse_args(ctx, ["size", *args] if args and args[0] not in {*PROGRAMS, *own} else args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """List what may come next: a program, or what may follow `size`."""
+        size = self.commands["size"]
+        with size.make_context("size", [], parent=ctx, resilient_parsing=True) as inner:
+            items = [*super().shell_complete(ctx, incomplete), *size.shell_complete(inner, incomplete)]
+        return list({item.value: item for item in items}.values())
+
+
 class _LateVerbs(UserDict[str, Any]):
     """Verbs by name, each built when it is first asked for: typer takes a tenth of a second for the flags of all."""
 
@@ -132,7 +161,8 @@ class _LateVerbs(UserDict[str, Any]):
         verb = self.data[name]
         if isinstance(verb, CommandInfo):
             alone = typer.Typer(add_completion=False, rich_markup_mode=self._app.rich_markup_mode)
-            alone.registered_commands = [verb]
+            alone.registered_commands = [described := copy.copy(verb)]
+            described.cls = Verb
             alone.pretty_exceptions_short = self._app.pretty_exceptions_short
             verb = self.data[name] = _with_plain_switches(typer.main.get_command(alone))
         return verb
@@ -168,6 +198,21 @@ def program_of(app: typer.Typer) -> Any:
     return program
 
 
+def _as_verb(program: Any, name: str) -> Any:
+    """Build `ckpt` with a program as the verb `name`; of the others it has their lines of help alone."""
+    app = program_app(verbs=_Programs, help="All programs under one name. Without a program's name: `ckpt size ...`.")
+
+    @app.callback()
+    def options(version: Version = False) -> None:
+        pass
+
+    one_name = program_of(app)
+    one_name.commands = {each: TyperCommand(each, callback=None, help=line) for each, line in PROGRAMS.items()}
+    program.name, program.short_help = name, PROGRAMS[name]
+    one_name.commands[name] = program
+    return one_name
+
+
 def program_app(*, help: str, verbs: type[Verbs] = Verbs, **settings: Any) -> typer.Typer:  # noqa: A002 - typer's name
     """Make a program, or a group of its verbs, in the style of all of them."""
     return typer.Typer(
@@ -182,7 +227,7 @@ def program_app(*, help: str, verbs: type[Verbs] = Verbs, **settings: Any) -> ty
 
 def _print_version(context: typer.Context, *, is_given: bool) -> None:
     if is_given and not context.resilient_parsing:
-        print(f"{context.find_root().info_name} {__version__}")
+        print(f"{context.command_path} {__version__}")
         raise typer.Exit
 
 
@@ -194,12 +239,18 @@ Version = Annotated[
 def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] | None = None) -> NoReturn:
     """Run a program with `arguments`, or those of the process, and exit as it ends.
 
-    `load` imports it: what it needs may be missing, and may take a while in which somebody interrupts.
+    `load` imports it: what it needs may be missing, and may take a while in which somebody interrupts. A process that
+    was started as `ckpt` has the program as a verb.
     """
+    verb = program.name.removeprefix(f"{ONE_NAME}-")
+    is_verb = arguments is None and Path(sys.argv[0]).name == ONE_NAME
+    if is_verb:
+        program = replace(program, name=f"{ONE_NAME} {verb}")
     try:
         with loading():
             app = load()
-        result = program_of(app)(arguments, prog_name=program.name, standalone_mode=False)
+        command = _as_verb(program_of(app), verb) if is_verb else program_of(app)
+        result = command(arguments, prog_name=ONE_NAME if is_verb else program.name, standalone_mode=False)
         sys.stdout.flush()
     except (InterruptedByUser, KeyboardInterrupt):
         fail(["interrupted."], exit_code=EXIT_INTERRUPTED)

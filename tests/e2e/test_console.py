@@ -19,6 +19,11 @@ import mcp_server.main
 import service.cli.main
 import sizing.cli.ckpt
 import sizing.cli.main
+from service.cli.flags import FIRST_SETTINGS
+from service.settings import Settings
+from sizing.cli.flags import FLAG_OF_FIELD
+from sizing.questions.question import ScenarioFlags
+from sizing.questions.registry import QUESTIONS
 from sizing.version import __version__
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import typed
@@ -89,12 +94,58 @@ def test_help_keeps_what_it_says_in_brackets_and_of_defaults(program: str, argum
     assert text in words
 
 
-def test_help_of_a_verb_has_the_flags_that_matter_and_says_where_the_others_are() -> None:
-    few, every = (shown("ckpt-size", "answer", flag).stdout for flag in ("--help", "--help-all"))
-    flags = [set(re.findall(r"│ (--[\w-]+)", text)) for text in (few, every)]
-    assert flags[0] < flags[1]
-    assert 15 < len(flags[0]) < 25
-    assert f"{len(flags[1] - flags[0])} more flags: ckpt-size answer --help-all" in few
+def flags_in(text: str) -> set[str]:
+    """The flags that a help has as rows, without those that ask for help."""
+    return set(re.findall(r"│[ *]{1,4}(--[\w-]+)", text)) - {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"ckpt-size {name}" for name in QUESTIONS if name not in ("compare", "cluster")),
+        "ckpt-bench run",
+        "ckpt-bench scan",
+        "ckpt-serve",
+    ],
+)
+def test_help_has_the_twenty_flags_that_matter_and_says_where_the_others_are(command: str) -> None:
+    program, *verb = command.split()
+    few, every = (shown(program, *verb, flag).stdout for flag in ("--help", "--help-all"))
+    assert flags_in(few) < flags_in(every)
+    assert 12 < len(flags_in(few)) <= 20
+    assert f"{len(flags_in(every) - flags_in(few))} more flags: {command} --help-all" in " ".join(few.split())
+
+
+@pytest.mark.parametrize(
+    "command", ["ckpt-size compare", "ckpt-size cluster", "ckpt-size inspect", "ckpt-bench mlperf", "ckpt-bench check"]
+)
+def test_a_verb_of_few_flags_takes_help_all_and_does_not_offer_it(command: str) -> None:
+    program, verb = command.split()
+    few, every = (shown(program, verb, flag) for flag in ("--help", "--help-all"))
+    assert (every.returncode, flags_in(every.stdout)) == (0, flags_in(few.stdout))
+    assert "--help-all" not in few.stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "flags"),
+    [
+        ("require", {"--max-overhead", "--max-stall", "--recovery", "--min-goodput"}),
+        ("manifest", {"--optimizer", "--zero-stage", "--files-per-rank"}),
+        ("rematerialize", {"--recomputation", "--sequence-length", "--micro-batch"}),
+        ("stages", {"--virtual-pipeline", "--schedule"}),
+    ],
+)
+def test_help_has_the_flags_that_matter_to_the_verb(verb: str, flags: set[str]) -> None:
+    assert flags < flags_in(shown("ckpt-size", verb, "--help").stdout)
+    assert not flags & flags_in(shown("ckpt-size", "answer", "--help").stdout)
+
+
+def test_each_setting_and_field_whose_flag_help_shows_first_has_one() -> None:
+    assert set(FIRST_SETTINGS) < set(Settings.model_fields)
+    for entry in QUESTIONS.values():
+        asked_by = entry.question.command_line
+        if isinstance(asked_by, ScenarioFlags):
+            assert set(asked_by.first_fields) <= set(FLAG_OF_FIELD)
 
 
 def test_help_lists_each_verb_in_one_panel_and_shows_switches_as_such() -> None:
@@ -104,13 +155,89 @@ def test_help_lists_each_verb_in_one_panel_and_shows_switches_as_such() -> None:
     assert "<bool>" not in found + shown("ckpt-bench", "run", "--help").stdout
 
 
+def ckpt(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return typed(sizing.cli.ckpt.main, "ckpt", *arguments)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_one_name_starts_all_programs_and_says_how_it_was_called(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = {"ckpt-bench": MAINS["ckpt-bench"]}.get(program)
+    if main is not None:  # the installed one ends the process
+        monkeypatch.setattr("io_bench.__main__.start", main)
+    verb = program.removeprefix("ckpt-")
+    assert ckpt(verb, "--version").stdout == f"ckpt {verb} {__version__}\n"
+    words = [verb, *VERB_WITH_FLAGS[program]]
+    assert f"Usage: ckpt {' '.join(words)} " in ckpt(*words, "--help").stdout
+    refused = ckpt(*words, "--nonsense")
+    command = " ".join(["ckpt", *words])
+    assert refused.stderr == f"error: --nonsense is not a flag of {command}: see {command} --help.\n"
+
+
+def test_the_one_name_has_its_own_version_and_lists_the_programs() -> None:
+    assert ckpt("--version").stdout == f"ckpt {__version__}\n"
+    shown = ckpt("--help").stdout
+    assert "Usage: ckpt [OPTIONS] COMMAND" in shown
+    assert re.findall(r"│ (size|bench|serve|mcp) ", shown) == ["size", "bench", "serve", "mcp"]
+
+
+def test_the_one_name_without_a_program_sizes() -> None:
+    flags = ("--model", "gpt2", "--json")
+    assert ckpt(*flags).stdout == ckpt("size", "answer", *flags).stdout == shown("ckpt-size", *flags).stdout
+
+
+def test_a_command_of_the_service_takes_the_database_that_stands_before_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.sqlite3"
+    assert ckpt("serve", "--database-url", url, "migrate").returncode == 0
+    assert (tmp_path / "a.sqlite3").exists()
+
+
 @pytest.mark.parametrize(
-    ("arguments", "program"),
-    [(["size", "--version"], "ckpt-size"), (["serve", "--version"], "ckpt-serve"), (["--version"], "ckpt-size")],
+    ("shell", "script"),
+    [
+        ("bash", "complete -o default -F _ckpt_completion ckpt"),
+        ("zsh", "compdef _ckpt_completion ckpt"),
+        ("fish", "complete --command ckpt "),
+    ],
 )
-def test_one_name_starts_all_three(arguments: list[str], program: str) -> None:
-    assert typed(sizing.cli.ckpt.main, "ckpt", *arguments).stdout == f"{program} {__version__}\n"
-    assert f"({program})" in typed(sizing.cli.ckpt.main, "ckpt").stdout
+@pytest.mark.parametrize("words", [(), ("size",), ("serve",)])
+def test_completion_of_the_one_name_is_for_the_one_name(shell: str, script: str, words: tuple[str, ...]) -> None:
+    assert script in ckpt(*words, "--show-completion", shell).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("ckpt s", ["size", "serve", "sweep", "simulate", "sensitivity", "stages", "storage"]),
+        ("ckpt be", ["bench"]),
+        ("ckpt mod", ["models"]),
+        ("ckpt --mod", ["--model", "--modules-to-save", "--mode"]),
+        ("ckpt size mod", ["models"]),
+        ("ckpt size layouts --node dgx-a", ["dgx-a100"]),
+        ("ckpt layouts --node dgx-a", ["dgx-a100"]),
+        ("ckpt bench sc", ["scan", "schema"]),
+        ("ckpt bench run --max-b", ["--max-bytes", "--max-bandwidth"]),
+        ("ckpt serve token cr", ["create"]),
+        ("ckpt mcp --ht", ["--http"]),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_the_verbs_of_each_program_below_the_one_name(
+    shell: str, line: str, completions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("io_bench.__main__.start", MAINS["ckpt-bench"])
+    monkeypatch.setenv("_CKPT_COMPLETE", f"complete_{shell}")
+    if shell == "bash":
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    else:
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
+        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    words = {
+        "bash": r"(?m)^(\S+)$",
+        "zsh": r'(?m)^(?:_arguments .*\()?"([^":]+)',
+        "fish": r"(?m)^([\w-]+)(?:\t|$)",
+    }
+    assert re.findall(words[shell], ckpt().stdout) == completions
 
 
 def test_completion_is_shown_for_the_shell_that_is_named() -> None:

@@ -52,7 +52,7 @@ def test_a_page_runs_its_own_scripts_alone(client: httpx.Client, path: str) -> N
 
 
 def test_every_setting_is_in_the_guide_and_in_the_help() -> None:
-    shown = ckpt_serve("--help").stdout
+    shown = ckpt_serve("--help-all").stdout
     for name in Settings.model_fields:
         variable = variable_of(name)
         flag = f"--{name.replace('_', '-')}"

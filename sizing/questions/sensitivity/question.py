@@ -64,7 +64,25 @@ QUESTION = Question[SensitivityRequest, SensitivityReport](
     answer=lambda request, _: answer_sensitivity(request),
     summary=sensitivity_summary,
     charts=lambda report: [sensitivity_chart(report)] if report.inputs else [],
-    command_line=ScenarioFlags(layout="found", may_be_request=True),
+    command_line=ScenarioFlags(
+        layout="found",
+        may_be_request=True,
+        first_fields=(
+            "model.preset",
+            "model.num_parameters",
+            "training.framework",
+            "parallelism.tensor",
+            "parallelism.pipeline",
+            "cluster.node",
+            "cluster.num_gpus",
+            "checkpoint.mode",
+            "checkpoint.interval_seconds",
+            "storage.profile.write_bytes_per_second",
+            "storage.profile.read_bytes_per_second",
+            "reliability.mtbf_seconds",
+            "storage.preset",
+        ),
+    ),
     options=(
         Option(
             "range",

@@ -27,7 +27,24 @@ QUESTION = Question[StagesRequest, StagesReport](
     summary=stages_summary,
     terminal_summary=lambda report, style: stages_summary(report, spelling=style.spelling),
     charts=lambda report: [stages_chart(report)],
-    command_line=ScenarioFlags(may_be_request=True),
+    command_line=ScenarioFlags(
+        may_be_request=True,
+        first_fields=(
+            "model.preset",
+            "model.num_parameters",
+            "training.framework",
+            "training.sequence_length",
+            "training.micro_batch_size",
+            "training.global_batch_size",
+            "training.schedule",
+            "parallelism.tensor",
+            "parallelism.pipeline",
+            "parallelism.virtual_pipeline",
+            "cluster.node",
+            "cluster.nodes",
+            "cluster.num_gpus",
+        ),
+    ),
     options=(
         HEADROOM,
         Option(

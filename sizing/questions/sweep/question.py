@@ -29,7 +29,23 @@ QUESTION = Question[SweepRequest, SweepReport](
     terminal_summary=lambda report, style: sweep_summary(report, all_rows=style.all_rows),
     charts=lambda report: [sweep_chart(report)] if len(report.objectives) > 1 else [],
     table=lambda report: CsvTable(report.columns, report.rows),
-    command_line=ScenarioFlags(may_be_request=True, varies=True),
+    command_line=ScenarioFlags(
+        may_be_request=True,
+        varies=True,
+        first_fields=(
+            "model.preset",
+            "model.num_parameters",
+            "parallelism.tensor",
+            "parallelism.pipeline",
+            "cluster.node",
+            "cluster.num_gpus",
+            "checkpoint.mode",
+            "checkpoint.interval_seconds",
+            "storage.profile.write_bytes_per_second",
+            "storage.profile.read_bytes_per_second",
+            "reliability.mtbf_seconds",
+        ),
+    ),
     options=(
         Option(
             "objective",
@@ -45,7 +61,9 @@ QUESTION = Question[SweepRequest, SweepReport](
             metavar="NAME",
             repeats=True,
         ),
-        Option("zip", "combine", "Combine first values with first, second with second, ...", value="zip"),
+        Option(
+            "zip", "combine", "Combine first values with first, second with second, ...", value="zip", is_further=True
+        ),
         Option("front", "rows", "Keep only the Pareto front", value="front"),
     ),
     more_help="On the command line a list is 1,2,4 and a range 20GB/s..1TB/s:10 or, in equal ratios, "
