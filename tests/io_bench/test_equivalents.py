@@ -77,7 +77,15 @@ def test_the_fio_line_of_many_files_makes_each_durable_before_the_next(tmp_path:
 
 
 @pytest.mark.usefixtures("strace")
-@pytest.mark.parametrize(("engine", "threads"), [("torch-save", 1), ("direct", 4), ("dcp", 2), ("tensor-files", 2)])
+@pytest.mark.parametrize(
+    ("engine", "threads"),
+    [
+        pytest.param("torch-save", 1, marks=pytest.mark.long),
+        ("direct", 4),
+        ("dcp", 2),
+        pytest.param("tensor-files", 2, marks=pytest.mark.long),
+    ],
+)
 def test_the_lines_have_the_load_that_the_engine_has_by_strace(
     engine: str, threads: int, bench: Bench, target: Path, tmp_path: Path
 ) -> None:

@@ -139,7 +139,7 @@ def test_a_signal_while_libraries_are_imported_ends_the_program_with_one_line(
     assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
 
 
-@pytest.mark.parametrize("launcher", ["ranks", "torchrun"])
+@pytest.mark.parametrize("launcher", ["ranks", pytest.param("torchrun", marks=pytest.mark.long)])
 @pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_after_the_first_file_leaves_nothing(launcher: str, signum: signal.Signals, tmp_path: Path) -> None:
     engine = random.Random(f"{launcher} {signum}").choice(HOST_ENGINES)  # noqa: S311 - no secret

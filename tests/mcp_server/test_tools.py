@@ -145,7 +145,7 @@ def address() -> Iterator[str]:
         assert process.wait(SECONDS_UNTIL_STUCK) in (0, -15)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.long)])
 def test_a_program_asks_on_standard_streams(mode: ConnectMode) -> None:
     server = StdioServerParameters(command=PROGRAM[0], args=PROGRAM[1:])
     assert "124,439,808 parameters" in text_of(asked("answer", GPT2, server, mode))

@@ -153,6 +153,7 @@ def test_what_is_told_to_end_gives_its_jobs_back_and_goes_on_when_it_starts_agai
         check_done(url, client, job, tmp_path, steps=[0, 1, 2, 2, 3, 0], attempts=1)
 
 
+@pytest.mark.long
 def test_one_that_was_stopped_and_goes_on_changes_nothing(url: str, tmp_path: Path) -> None:
     with server(url, tmp_path / "a") as (process, one), server(url, tmp_path / "b") as (_, other):
         job = in_mid_job(url, one, tmp_path)
@@ -200,6 +201,7 @@ def test_an_idle_server_works_off_the_queue_of_a_busy_one_and_any_cancels(url: s
             until(lambda: has_ended(begun(busy)[1][1]))
 
 
+@pytest.mark.long
 def test_a_sweep_whose_process_is_killed_has_the_same_bits(alone: Place) -> None:
     """Whenever the kill comes: by chance after the end, too."""
     job = asked(alone.client, "/v1/sweeps", MANY_SCENARIOS)

@@ -89,7 +89,10 @@ def test_every_revision_has_its_filling() -> None:
     assert list(FILLINGS) == REVISIONS
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize(
+    "revision",
+    [REVISIONS[0], *(pytest.param(each, marks=pytest.mark.long) for each in REVISIONS[1:-2]), *REVISIONS[-2:]],
+)
 def test_a_filled_database_of_each_revision_keeps_what_it_held(database: Database, revision: str) -> None:
     parameters = {"uuid": UUIDS[database.engine.dialect.name], "hash": b"\x01" * 32}
     with database.writing() as session:

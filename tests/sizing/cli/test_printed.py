@@ -51,7 +51,7 @@ OTHERS = (
     "nodes",
     "storage",
     "techniques",
-    "validate",
+    pytest.param("validate", marks=pytest.mark.long),
 )
 """Further rows, columns and styles of the same tables, and lists of what stands in data files."""
 

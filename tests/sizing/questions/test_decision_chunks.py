@@ -25,11 +25,11 @@ def request(num_draws: int, **more: Any) -> Any:
 
 
 def test_parts_drawn_apart_and_sent_as_json_make_the_report_of_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = request(50_000)
+    asked = request(5_000)
     whole = QUESTION.answer_request(asked).report
-    monkeypatch.setattr(draws, "_ANSWERS_PER_CHUNK", 2 * 20_000)
+    monkeypatch.setattr(draws, "_ANSWERS_PER_CHUNK", 2 * 2_000)
     work = DecisionWork(asked)
-    assert [chunk.stop for chunk in work.chunks] == [20_000, 40_000, 50_000]
+    assert [chunk.stop for chunk in work.chunks] == [2_000, 4_000, 5_000]
     sent: dict[ItemRange, str] = {}
     for chunk in random.Random(1).sample(work.chunks, len(work.chunks)):  # noqa: S311 - any order
         sent[chunk] = DecisionWork(asked).compute(chunk, ignore_progress).model_dump_json()
@@ -37,12 +37,12 @@ def test_parts_drawn_apart_and_sent_as_json_make_the_report_of_one_chunk(monkeyp
     report = work.merge(DrawsPart.model_validate_json(sent[chunk]) for chunk in work.chunks)
     assert report == whole
     assert report.odds is not None
-    assert report.odds.num_draws == 50_000
+    assert report.odds.num_draws == 5_000
 
 
 def test_one_worker_and_two_give_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draws, "_ANSWERS_PER_CHUNK", 2 * 100_000)
-    asked = request(250_000)
+    monkeypatch.setattr(draws, "_ANSWERS_PER_CHUNK", 2 * 10_000)
+    asked = request(25_000)
     assert len(DecisionWork(asked).chunks) == 3
     one, two = (
         QUESTION.answer_request(asked, computer=LocalWorkers(number).compute).report.model_dump_json()

@@ -294,7 +294,7 @@ def test_an_objective_of_time_says_what_it_needs(objective: str, blocks: dict[st
         search("llama-3.1-8b", 64, **blocks, asked={"objective": objective})
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", spread(OBJECTIVES, by_default=["goodput", "write-bandwidth", "memory"]))
 def test_layouts_are_ranked_by_the_objective_and_then_by_the_stated_rule(objective: Any) -> None:
     training = BATCH | {"global_batch_size": 1536}
     saved = {"checkpoint": {"format": "megatron"}, "storage": RATES, "reliability": {"mtbf_seconds": "8h"}}

@@ -12,6 +12,7 @@ from sizing.questions.layouts import answer
 from sizing.questions.layouts.answer import LayoutsPart, LayoutsWork
 from sizing.questions.layouts.request import LayoutsRequest
 from sizing.questions.registry import LAYOUTS
+from tests.examples import spread
 
 QUESTION = LAYOUTS.question
 
@@ -43,7 +44,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", spread(REQUESTS, by_default=["save time", "memory", "nothing fits"]))
 def test_parts_judged_apart_and_sent_as_json_make_the_report_of_one_chunk(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from sizing.run.recovery_strategies import STRATEGIES
 from sizing.run.simulation import SimulationReport, SimulationRequest, simulation_report
 from sizing.scenario import scenario_from
 from sizing.sized_layout import size_layout
+from tests.examples import spread
 
 HOURS = 3600.0
 DP: dict[str, Any] = {
@@ -183,7 +184,13 @@ def test_restores_are_reads_that_begin_not_failures_before_them() -> None:
     assert found.restores_per_day == pytest.approx(runs.mean_restores * 86_400 / runs.mean_run_seconds, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["shrink", "preemptions with a save in the notice", "preemptions without"])
+@pytest.mark.parametrize(
+    "name",
+    spread(
+        ["shrink", "preemptions with a save in the notice", "preemptions without"],
+        by_default=["preemptions with a save in the notice"],
+    ),
+)
 def test_simulated_reads_of_the_main_storage_are_as_many_as_the_formula_says(name: str) -> None:
     case = {"mtbf_seconds": HOURS} | CASES[name] | {"relaunch_seconds": 1200}
     found = report(case).recovery
@@ -328,7 +335,7 @@ def walked_goodput(*, interval: float, stall: float, recovery: float, mtbf: floa
     return (whole * (interval - stall) + min(position - whole * interval, interval - stall)) / wall
 
 
-@pytest.mark.parametrize("interval", [300.0, 2700.0, 6000.0])
+@pytest.mark.parametrize("interval", spread([300.0, 2700.0, 6000.0], by_default=[2700.0]))
 def test_failures_find_the_save_within_a_notice_however_long_the_recovery(interval: float) -> None:
     """Preempted every 2.2 h on average, recovering for 5 h: most recoveries are broken off by the next interruption."""
     reliability = {

@@ -59,7 +59,13 @@ def test_the_shares_of_one_level_are_those_of_an_exponential_clock() -> None:
     assert found.shares.recovering_fraction == pytest.approx(-math.expm1(-recovery / mtbf), rel=1e-9)
 
 
-@pytest.mark.parametrize("base", [FAILING, tiered(PEERS, NVME)], ids=["one level", "three levels"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param(FAILING, id="one level", marks=pytest.mark.exhaustive),
+        pytest.param(tiered(PEERS, NVME), id="three levels"),
+    ],
+)
 def test_a_simulation_shows_the_same_shares(base: dict[str, object]) -> None:
     scenario = scenario_from(base)
     report = simulation_report(
