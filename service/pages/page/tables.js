@@ -1,15 +1,16 @@
 // Tables of text.
 
 import { element, unbroken } from "./dom.js";
+import { labelled } from "./fields.js";
 
-/** A table of text under its title. */
+/** A table of text under its title, in which fields have their labels. */
 export function table({ title, columns, rows, stressed, is_figures }) {
   const head = columns.map((column) => (column === "" ? element("td", {}) : element("th", { scope: "col" }, column)));
   const body = rows.map((cells, index) =>
     element(
       "tr",
       { class: stressed.includes(index) ? "stressed" : undefined },
-      cells.map((text, place) => (place === 0 && !is_figures ? heads(text) : cell(text, is_figures ? "figure" : undefined))),
+      cells.map((text, place) => (place === 0 && !is_figures ? heads(labelled(text)) : cell(labelled(text), is_figures ? "figure" : undefined))),
     ),
   );
   const made = element("table", {}, head.length ? element("thead", {}, element("tr", {}, head)) : "", element("tbody", {}, body));

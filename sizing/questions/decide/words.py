@@ -21,12 +21,12 @@ from sizing.questions.decide.report import (
     Spread,
     WorkloadDecision,
 )
+from sizing.run.remedies import exact_seconds_text
 from sizing.run.request import READ_RATE, WRITE_RATE
 from sizing.units import (
     change_text,
     counted_text,
     decimal_bytes_text,
-    exact_number_text,
     figure_text,
     min_rate_text,
     percent_text,
@@ -332,11 +332,9 @@ def _tabulate_needs(report: DecisionReport) -> Grid:
             offered = "(offer does not say)" if need.offered is None else f"of {figure_text(need.field, need.offered)}"
             cells[need.field] = f"{figure_text(f'required.{need.field}', need.needed)} {offered}"
         if workload.needs:
-            interval = workload.needs_interval_seconds
-            # Rounded further, an interval that is typed back would miss a target at rates that just meet it.
-            every = f"{exact_number_text(round(interval or 0.0, 3))} s ({seconds_text(interval or 0.0)})"
-            rows.append((offer.name, workload.name, *cells.values(), _NOTHING if interval is None else every))
-    columns = ("offer", "workload", *map(figure_words, fields), "interval")
+            interval = _known_text(workload.needs_interval_seconds, exact_seconds_text)
+            rows.append((offer.name, workload.name, *cells.values(), interval))
+    columns = ("offer", "workload", *map(figure_words, fields), "interval to take")
     return Grid("Needed together with the proposed settings, and offered", columns, tuple(rows), leads=True)
 
 
