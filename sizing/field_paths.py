@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -12,8 +12,8 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _WHOLE_NUMBER = TypeAdapter(int)
 
 
-def value_at(block: object, path: str) -> Any:
-    """Read the value at a path; None where a block on the path, or the value itself, is missing.
+def value_at(block: object, path: str, *, missing: Any = None) -> Any:
+    """Read the value at a path; `missing` where a block on the path, or the value itself, is not there.
 
     >>> value_at({"checkpoint": {"tiers": [{"keep": 2}]}}, "checkpoint.tiers.0.keep")
     2
@@ -21,13 +21,13 @@ def value_at(block: object, path: str) -> Any:
     value: Any = block
     for name in path.split("."):
         if isinstance(value, Mapping):
-            value = value.get(name)
+            value = value.get(name, missing)
         elif isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
-            value = getattr(value, name, None)
+            value = getattr(value, name, missing)
         elif isinstance(value, list | tuple) and name.isdecimal():
-            value = next(iter(value[int(name) :]), None)
+            value = next(iter(value[int(name) :]), missing)
         else:
-            return None
+            return missing
     return value
 
 
@@ -77,3 +77,28 @@ def with_fields(document: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
     for path, value in values.items():
         changed = with_field(changed, path, value)
     return changed
+
+
+def holds_blocks(_: str, items: Any) -> bool:
+    """Whether a block is among the items of a list, at whatever path that stands."""
+    return any(isinstance(item, Mapping) for item in items)
+
+
+def flattened(
+    block: Any, *, opens: Callable[[str, Any], bool] = holds_blocks, within: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield each value of a document with its dotted path; a block without fields has none.
+
+    `opens` says by path of which lists the items are counted; any other list is one value. Default: those with blocks.
+
+    >>> dict(flattened({"model": {"preset": "gpt2"}, "tiers": [{"keep": 2}], "num_nodes": [1, 8]}))
+    {'model.preset': 'gpt2', 'tiers.0.keep': 2, 'num_nodes': [1, 8]}
+    >>> dict(flattened({"num_nodes": [1, 8]}, opens=lambda *_: True))
+    {'num_nodes.0': 1, 'num_nodes.1': 8}
+    """
+    for name, value in block.items() if isinstance(block, Mapping) else enumerate(block):
+        path = f"{within}{name}"
+        if isinstance(value, Mapping) or (isinstance(value, list | tuple) and opens(path, value)):
+            yield from flattened(value, opens=opens, within=f"{path}.")
+        else:
+            yield path, value

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import InvalidInput, NotInstalled, Problem, require_one_of, shown
+from sizing.field_paths import flattened
 from sizing.printed_numbers import validate_as_printed, with_commas
 from sizing.spreadsheets import TableWriter, guarded, unguarded
 from sizing.strict_model import InputModel, StrictModel
@@ -273,10 +274,12 @@ def write_offers(offers: Sequence[Mapping[str, Any]], kind: str) -> bytes:
 def label_values(offer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Any]]:
     """Yield label and value of each row, the label with its number among equal ones."""
     times: Counter[str] = Counter()
-    for path, value in _flatten(
-        {name: block for name, block in offer.items() if name not in {"name", _PRICES, _RANGES}}
+    for path, value in flattened(
+        {name: block for name, block in offer.items() if name not in {"name", _PRICES, _RANGES}},
+        opens=lambda *_: True,
     ):
-        yield (label_of(path), 0), with_unit(path, value)
+        if value is not None:
+            yield (label_of(path), 0), with_unit(path, value)
     for field, ends in (offer.get(_RANGES) or {}).items():
         for end, value in ends.items():
             yield (f"range of {field}, {end}", 0), with_unit(field, value)
@@ -470,19 +473,6 @@ def list_broken_rules(
                 yield dataclasses.replace(problem, field=f"{cell.place} ({shown(label.text)} of {shown(name.text)})")
             elif problem.field == "name":
                 yield dataclasses.replace(problem, field=name.place)
-
-
-def _flatten(block: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of a document with its dotted path."""
-    inner = (
-        block.items() if isinstance(block, Mapping) else enumerate(block) if isinstance(block, list | tuple) else None
-    )
-    if inner is None:
-        if block is not None:
-            yield path, block
-        return
-    for name, value in inner:
-        yield from _flatten(value, f"{path}.{name}" if path else str(name))
 
 
 def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,6 +14,7 @@ import yaml
 from pydantic import Field
 
 from sizing.documents import parse_json, parse_yaml
+from sizing.field_paths import flattened
 from sizing.strict_model import StrictModel
 
 
@@ -99,17 +100,9 @@ class ConfigSource:
 
 def document_source(file: str, document: Mapping[str, Any]) -> ConfigSource:
     """Return the settings of a parsed document by dotted path. Lists are values; empty mappings are none."""
-    settings = {name: Setting(name, value, f"{file}: {name}") for name, value in _leaves(document)}
+    leaves = flattened(document, opens=lambda *_: False)
+    settings = {name: Setting(name, value, f"{file}: {name}") for name, value in leaves}
     return ConfigSource(file, settings, document)
-
-
-def _leaves(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in document.items():
-        name = f"{path}{key}"
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{name}.")
-        else:
-            yield name, value
 
 
 def open_blocks(source: ConfigSource, names: Collection[str]) -> ConfigSource:
@@ -122,10 +115,9 @@ def open_blocks(source: ConfigSource, names: Collection[str]) -> ConfigSource:
     settings: dict[str, Setting] = {}
     for name, setting in source.settings.items():
         if name in names and isinstance(setting.value, Mapping):
-            leaves = _leaves(setting.value, f"{name}.")
-            settings |= {
-                path: Setting(path, value, f"{setting.place.removesuffix(name)}{path}") for path, value in leaves
-            }
+            place = setting.place.removesuffix(name)
+            opened = document_source(source.file, {name: setting.value}).settings
+            settings |= {path: replace(leaf, place=f"{place}{path}") for path, leaf in opened.items()}
         else:
             settings[name] = setting
     return replace(source, settings=settings)

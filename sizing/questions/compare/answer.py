@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sizing.errors import InvalidInput
-from sizing.field_paths import value_at
+from sizing.field_paths import flattened, holds_blocks, value_at
 from sizing.layout.degrees import DEGREES
 from sizing.present.compared_figures import COMPARED_FIGURES, differ
 from sizing.questions.compare.report import (
@@ -170,12 +170,12 @@ def find_differing_fields(scenarios: Sequence[Scenario]) -> list[str]:
 
 
 def list_effective_fields(scenario: Scenario) -> dict[str, Any]:
-    """List every field by its dotted path, defaults included; a list is one value where it holds no blocks."""
-    return {
-        path: None if value == () else value
-        for path, value in _walk(scenario.model_dump(), "")
-        if not isinstance(value, Mapping) and not _parts_of(value, path)
-    }
+    """List every field by its dotted path, defaults included. A list of a quoted config, no tuple, is one value."""
+    fields = flattened(
+        scenario.model_dump(),
+        opens=lambda path, items: isinstance(items, tuple) and path != LISTED_TENSORS and holds_blocks(path, items),
+    )
+    return {path: None if value == () else value for path, value in fields}
 
 
 def copy_fields(scenario: Scenario, other: Scenario, paths: Iterable[str]) -> Scenario:
@@ -184,41 +184,27 @@ def copy_fields(scenario: Scenario, other: Scenario, paths: Iterable[str]) -> Sc
     Raises InvalidInput where the fields do not go together.
     """
     document = copy.deepcopy(scenario.model_dump(exclude_unset=True))
-    given = dict(_walk(other.model_dump(exclude_unset=True), ""))
+    other_document = other.model_dump(exclude_unset=True)
     for path in paths:
-        _set(document, path.split("."), given, path)
+        _set(document, path.split("."), value_at(other_document, path, missing=_LEFT_OUT))
     return scenario_from(document)
 
 
-def _walk(block: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield every field and block with its dotted path."""
-    for name, value in block.items():
-        path = f"{prefix}{name}"
-        yield path, value
-        yield from _walk(_parts_of(value, path), f"{path}.")
+_LEFT_OUT = object()
 
 
-def _parts_of(value: object, path: str) -> Mapping[str, Any]:
-    """Find what a block holds, or a list of blocks, whose places count from 0; nothing in what is one value."""
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, tuple) and all(isinstance(each, Mapping) for each in value) and path != LISTED_TENSORS:
-        return {str(place): each for place, each in enumerate(value)}
-    return {}
-
-
-def _set(document: Any, path: Sequence[str], given: Mapping[str, Any], name: str) -> None:
-    """Set a field or a block as it is given, or take it out, and a block with it that is left empty."""
+def _set(document: Any, path: Sequence[str], value: object) -> None:
+    """Set a field or a block, or take out one that is left out, and a block with it that is left empty."""
     first, *rest = path
     if isinstance(document, tuple):
-        _set(document[int(first)], rest, given, name)
-    elif not rest and name in given:
-        document[first] = given[name]
-    elif not rest:
-        document.pop(first, None)
-    else:
+        _set(document[int(first)], rest, value)
+    elif rest:
         block = document.get(first)
         document[first] = block if isinstance(block, dict | tuple) else {}
-        _set(document[first], rest, given, name)
+        _set(document[first], rest, value)
         if not document[first]:
             del document[first]
+    elif value is _LEFT_OUT:
+        document.pop(first, None)
+    else:
+        document[first] = value

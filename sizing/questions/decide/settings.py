@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from sizing.errors import InvalidInput
-from sizing.field_paths import with_field
+from sizing.field_paths import value_at, with_field
 from sizing.guesses.rows import number_at
 from sizing.provenance import Origin, Provenance
 from sizing.questions.decide.ledger import Bill, CostsOf
@@ -387,14 +387,10 @@ class _StartValue(NamedTuple):
 
 def _find_start_value(document: Mapping[str, Any], scenario: Scenario, field: str) -> _StartValue:
     """Find the value that a field is given under this offer, else its default; None where its block is left out."""
-    given: Any = document
-    default: Any = scenario
-    for name in field.split("."):
-        given = next(iter(given[int(name) :]), None) if isinstance(given, list) else (given or {}).get(name)
-        default = getattr(default, name, None)
-    if given is not None:
+    if (given := value_at(document, field)) is not None:
         return _StartValue(given, is_default=False)
-    return _StartValue([], is_default=True) if field == TIERS else _StartValue(default, is_default=default is not None)
+    default = [] if field == TIERS else value_at(scenario, field)
+    return _StartValue(default, is_default=default is not None)
 
 
 _MIN_RATE = 1.0

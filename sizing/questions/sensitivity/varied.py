@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
-from sizing.field_paths import value_at, with_field
+from sizing.field_paths import flattened, value_at, with_field
 from sizing.guesses.alternatives import choices_among, values_of
 from sizing.guesses.fields import field_at
 from sizing.questions.sensitivity.request import SensitivityRequest
@@ -68,14 +68,14 @@ def list_varied_numbers(request: SensitivityRequest, scenario: Scenario) -> Iter
     document = scenario.model_dump(exclude_unset=True)
     for path in request.ranges:
         yield _read_range(request, scenario, document, path)
-    for path, value in _list_values(document, ""):
+    for path, value in flattened(document):
         if path not in request.ranges and _is_quantity(path, value):
             yield _range_by_default(request, document, path, value)
 
 
 def list_varied_choices(scenario: Scenario) -> Iterator[VariedChoice]:
     """List the choices that the scenario makes."""
-    given = dict(_list_values(scenario.model_dump(mode="json", exclude_unset=True), ""))
+    given = dict(flattened(scenario.model_dump(mode="json", exclude_unset=True)))
     for choice in choices_among(given):
         value = given[choice.field]
         others = tuple(other for other in values_of(choice, value) if other != value)
@@ -88,7 +88,7 @@ def _read_range(
     try:
         field_at(path)
     except KeyError:
-        known = [name for name, value in _list_values(document, "") if _is_quantity(name, value)]
+        known = [name for name, value in flattened(document) if _is_quantity(name, value)]
         close = nearest(path, known, max_names=1)
         remedy = f"did you mean {close[0]}" if close else "name one by its dotted path, as checkpoint.interval_seconds"
         raise InvalidInput.of(f"ranges.{path}", "must be a field of a scenario", value=path, remedy=remedy) from None
@@ -168,14 +168,3 @@ def _is_quantity(path: str, value: Any) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _list_values(block: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """List every value by its dotted path; lists of values are one, those of objects are counted from 0."""
-    parts = block.items() if isinstance(block, dict) else enumerate(block)
-    for name, value in parts:
-        path = f"{prefix}{name}"
-        if isinstance(value, dict) or (isinstance(value, list | tuple) and any(isinstance(v, dict) for v in value)):
-            yield from _list_values(value, f"{path}.")
-        else:
-            yield path, value
