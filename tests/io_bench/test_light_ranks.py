@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from io_bench.errors import PeerFailed, RanksLost
-from io_bench.ranks import clock, liveness
+from io_bench.ranks import bounded_store, clock, liveness
 from io_bench.ranks.clock import MAX_DRIFT_FRACTION, NodeClock, keep_answering
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.slurm import node_by_launcher
@@ -39,7 +40,11 @@ def world(num_ranks: int, *, clocks_apart_seconds: float = 0.0) -> World:
 
 @pytest.fixture
 def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine leaders look after silent ranks, and ask rank 0's time again: bytes that tell how busy it is."""
+    """On a busy machine leaders look after silent ranks, all ask again for what they wait for, and ask rank 0's time again.
+
+    These bytes tell how busy it is.
+    """
+    monkeypatch.setattr(bounded_store, "_SLICE", timedelta(seconds=4))
     monkeypatch.setattr(liveness, "SECONDS_BETWEEN_LOOKS", 600.0)
     monkeypatch.setattr(clock, "GOOD_ERROR_SECONDS", math.inf)
 
@@ -48,7 +53,7 @@ def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("num_few", [5, pytest.param(16, marks=pytest.mark.long)])
 def test_what_passes_rank_0_grows_with_the_ranks_and_no_faster_and_all_start_together(num_few: int) -> None:
     few, many = passage(world(num_few)), passage(world(4 * num_few, clocks_apart_seconds=1.0))
-    # Whoever waits long asks again each second, and clocks are asked in the background: a busy machine adds bytes to
+    # Whoever waits long asks again after a few seconds, and clocks are asked in the background: a busy machine adds bytes to
     # some repetition, and takes none away.
     assert 0 < min(many.repetition_bytes) < 4 * num_few * MAX_BYTES_PER_RANK
     assert min(many.repetition_bytes) < 4 * min(few.repetition_bytes)

@@ -71,6 +71,7 @@ def upload(page: Page, document: str, folder: Path) -> None:
     page.get_by_label("choose files").set_input_files(file)
 
 
+@pytest.mark.long
 def test_a_benchmark_is_uploaded_calibrated_and_used(
     opened: BrowserContext, rest: httpx.Client, service: Service, tmp_path: Path
 ) -> None:
