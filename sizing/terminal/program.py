@@ -109,7 +109,9 @@ class Verbs(TyperGroup):
         word = args[0]
         if ctx.resilient_parsing or word in self.commands:
             return super().resolve_command(ctx, args)
-        raise UnknownVerb(f"{word} {self.unknown} {ctx.command_path}: {_remedy(word, self.commands, ctx)}.")
+        is_below_one_name = ctx.parent is not None and ctx.parent.info_name == ONE_NAME
+        known = [*self.commands, *(PROGRAMS if is_below_one_name else ())]
+        raise UnknownVerb(f"{word} {self.unknown} {ctx.command_path}: {_remedy(word, known, ctx)}.")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; one that somebody interrupts ends with InterruptedByUser."""

@@ -185,6 +185,11 @@ def test_the_one_name_without_a_program_sizes() -> None:
     assert ckpt(*flags).stdout == ckpt("size", "answer", *flags).stdout == shown("ckpt-size", *flags).stdout
 
 
+def test_a_program_that_is_spelled_wrong_is_named() -> None:
+    refused = ckpt("serv")
+    assert refused.stderr == "error: serv is neither a file nor a verb of ckpt size: did you mean serve.\n"
+
+
 def test_a_command_of_the_service_takes_the_database_that_stands_before_it(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.sqlite3"
     assert ckpt("serve", "--database-url", url, "migrate").returncode == 0
