@@ -105,7 +105,7 @@ def _onto_storage(workload: CheckpointWorkload, scenario: Scenario) -> Checkpoin
     if storage is None:
         return workload
     if scenario.cluster.storage_nics is not None and storage.is_in_nodes:
-        workload = workload.through(None)
+        workload = workload.past_adapters
     return workload.without_processes if storage.measures_one_process else workload
 
 

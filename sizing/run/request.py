@@ -182,7 +182,7 @@ class RunRequest:
         """The request where the adapters of the nodes carry any rate; None where they do already."""
         if self.workload.write.node_network_bytes_per_second is None:
             return None
-        return RunRequest(self.workload.through(None), self.inputs)
+        return RunRequest(self.workload.past_adapters, self.inputs)
 
     @property
     def is_async(self) -> bool:

@@ -194,7 +194,7 @@ def level_of_tier(
     Raises InvalidInput where a rate is missing.
     """
     mode: Mode = "async" if tier.kind == ARCHIVE else tier.mode or checkpoint.mode
-    workload = workload.through(None) if tier.kind in NODE_KINDS else workload
+    workload = workload.past_adapters if tier.kind in NODE_KINDS else workload
     profile = _tier_profile(tier, main, workload)
     stall: Numbers
     drain: Numbers = 0.0
@@ -212,7 +212,10 @@ def level_of_tier(
             stall, drain = copying + waiting, moved.seconds - waiting
     plan = workload.own_restore if tier.kind in NODE_KINDS else workload.restores[checkpoint.restore]
     read = transfer(profile, plan.steps, direction="read")
-    drained = None if tier.kind in MEMORY_KINDS else transfer(profile, workload.own_restore.steps, direction="read")
+    drained = None
+    if tier.kind not in MEMORY_KINDS:
+        own = workload.own_restore
+        drained = read if plan is own else transfer(profile, own.steps, direction="read")
     return TierLevel(
         tier=tier,
         mode=mode,

@@ -7,6 +7,7 @@ many, with arrays for numbers.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -89,7 +90,7 @@ _WHOLE_BY = {
 """What leaves copies of the whole state in more nodes, where ranks divide it, by the fields that a format takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckpointWorkload:
     """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
 
@@ -180,6 +181,11 @@ class CheckpointWorkload:
             whole=self.whole and self.whole.through(node_network_bytes_per_second),
             longest=self.longest and self.longest.through(node_network_bytes_per_second),
         )
+
+    @functools.cached_property
+    def past_adapters(self) -> CheckpointWorkload:
+        """The workload where nothing that is known holds the adapters of a node, or it goes past them."""
+        return self.through(None)
 
     @property
     def without_processes(self) -> CheckpointWorkload:
