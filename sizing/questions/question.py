@@ -94,20 +94,25 @@ def split_at_commas(text: str) -> list[str]:
     return text.split(",")
 
 
-FIRST_FIELDS = (
+SIZE_FIELDS = (
     "model.preset",
     "model.num_parameters",
-    "training.framework",
-    "training.global_batch_size",
     "parallelism.tensor",
     "parallelism.pipeline",
     "cluster.node",
     "cluster.num_gpus",
-    "checkpoint.mode",
-    "checkpoint.interval_seconds",
+)
+"""What the size of a checkpoint depends on most; each group here is one that the help of several verbs shows first."""
+STEP_FIELDS = ("training.sequence_length", "training.micro_batch_size", "training.global_batch_size")
+SAVE_FIELDS = ("checkpoint.mode", "checkpoint.interval_seconds")
+RATE_FIELDS = ("storage.profile.write_bytes_per_second", "storage.profile.read_bytes_per_second")
+FIRST_FIELDS = (
+    *SIZE_FIELDS,
+    *SAVE_FIELDS,
+    *RATE_FIELDS,
+    "training.framework",
+    "training.global_batch_size",
     "storage.preset",
-    "storage.profile.write_bytes_per_second",
-    "storage.profile.read_bytes_per_second",
     "reliability.mtbf_seconds",
 )
 """Fields that most answers depend on most."""

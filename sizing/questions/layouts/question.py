@@ -11,7 +11,7 @@ from sizing.questions.layouts.charts import layouts_chart
 from sizing.questions.layouts.report import LayoutsReport
 from sizing.questions.layouts.request import REFERENCE_SEARCH, LayoutsRequest, Objective
 from sizing.questions.layouts.words import layouts_summary
-from sizing.questions.question import Check, Option, Question, RestRoute, ScenarioFlags, split_at_commas
+from sizing.questions.question import STEP_FIELDS, Check, Option, Question, RestRoute, ScenarioFlags, split_at_commas
 
 
 def _list_option(name: str, field: str, help_text: str, metavar: str = "N,N,...", *, is_further: bool = True) -> Option:
@@ -37,12 +37,10 @@ QUESTION = Question[LayoutsRequest, LayoutsReport](
     command_line=ScenarioFlags(
         may_be_request=True,
         first_fields=(
+            *STEP_FIELDS,
             "model.preset",
             "model.num_parameters",
             "training.framework",
-            "training.sequence_length",
-            "training.micro_batch_size",
-            "training.global_batch_size",
             "cluster.node",
             "cluster.num_gpus",
             "storage.profile.write_bytes_per_second",

@@ -12,7 +12,7 @@ from sizing.questions.manifest.answer import answer_manifest, list_every_file
 from sizing.questions.manifest.report import ManifestReport
 from sizing.questions.manifest.request import REFERENCE_MANIFEST, ManifestRequest
 from sizing.questions.manifest.words import manifest_summary
-from sizing.questions.question import Answer, CsvTable, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import SIZE_FIELDS, Answer, CsvTable, Question, RestRoute, ScenarioFlags
 from sizing.report import find_layout
 from sizing.sized_layout import every_file_of
 
@@ -52,18 +52,13 @@ QUESTION = Question[ManifestRequest, ManifestReport](
     command_line=ScenarioFlags(
         layout="found",
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
+            *SIZE_FIELDS,
             "training.framework",
             "training.precision",
             "training.optimizer",
-            "parallelism.tensor",
-            "parallelism.pipeline",
             "parallelism.data",
             "parallelism.expert",
             "parallelism.zero_stage",
-            "cluster.node",
-            "cluster.num_gpus",
             "checkpoint.format",
             "checkpoint.files_per_rank",
         ),

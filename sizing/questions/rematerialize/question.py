@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizing.questions.headroom import HEADROOM
-from sizing.questions.question import Check, Option, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import SIZE_FIELDS, STEP_FIELDS, Check, Option, Question, RestRoute, ScenarioFlags
 from sizing.questions.rematerialize.answer import answer_rematerialization
 from sizing.questions.rematerialize.report import RematerializationReport
 from sizing.questions.rematerialize.request import REFERENCE_REMATERIALIZATION, RematerializationRequest
@@ -28,18 +28,11 @@ QUESTION = Question[RematerializationRequest, RematerializationReport](
         layout="found",
         may_be_request=True,
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
+            *SIZE_FIELDS,
+            *STEP_FIELDS,
             "training.framework",
-            "training.sequence_length",
-            "training.micro_batch_size",
-            "training.global_batch_size",
             "training.recomputation",
-            "parallelism.tensor",
-            "parallelism.pipeline",
             "parallelism.context",
-            "cluster.node",
-            "cluster.num_gpus",
         ),
     ),
     options=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.questions.question import Check, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import SAVE_FIELDS, SIZE_FIELDS, Check, Question, RestRoute, ScenarioFlags
 from sizing.questions.require.answer import answer_requirements
 from sizing.questions.require.report import RequirementsReport
 from sizing.questions.require.words import requirements_summary
@@ -26,15 +26,9 @@ QUESTION = Question[Scenario, RequirementsReport](
     command_line=ScenarioFlags(
         layout="found",
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
+            *SIZE_FIELDS,
+            *SAVE_FIELDS,
             "training.framework",
-            "parallelism.tensor",
-            "parallelism.pipeline",
-            "cluster.node",
-            "cluster.num_gpus",
-            "checkpoint.mode",
-            "checkpoint.interval_seconds",
             "reliability.mtbf_seconds",
             "targets.max_overhead_fraction",
             "targets.max_stall_seconds",

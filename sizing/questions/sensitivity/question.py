@@ -8,7 +8,7 @@ from sizing.present.chart import Chart
 from sizing.present.guesses import swing_rows
 from sizing.present.rows import Grid, Summary
 from sizing.present.tornado import tornado
-from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import RATE_FIELDS, SAVE_FIELDS, SIZE_FIELDS, Option, Question, RestRoute, ScenarioFlags
 from sizing.questions.sensitivity.answer import answer_sensitivity
 from sizing.questions.sensitivity.request import (
     DEFAULT_FRACTION,
@@ -68,17 +68,10 @@ QUESTION = Question[SensitivityRequest, SensitivityReport](
         layout="found",
         may_be_request=True,
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
+            *SIZE_FIELDS,
+            *SAVE_FIELDS,
+            *RATE_FIELDS,
             "training.framework",
-            "parallelism.tensor",
-            "parallelism.pipeline",
-            "cluster.node",
-            "cluster.num_gpus",
-            "checkpoint.mode",
-            "checkpoint.interval_seconds",
-            "storage.profile.write_bytes_per_second",
-            "storage.profile.read_bytes_per_second",
             "reliability.mtbf_seconds",
             "storage.preset",
         ),

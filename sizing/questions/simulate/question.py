@@ -9,7 +9,16 @@ from pydantic import ConfigDict, Field
 
 from sizing.present.rows import Summary
 from sizing.questions.chunks import ItemRange, Progress, cut, ignore_progress
-from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags, TerminalStyle
+from sizing.questions.question import (
+    RATE_FIELDS,
+    SAVE_FIELDS,
+    SIZE_FIELDS,
+    Option,
+    Question,
+    RestRoute,
+    ScenarioFlags,
+    TerminalStyle,
+)
 from sizing.questions.simulate.charts import simulation_chart
 from sizing.questions.simulate.request import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.questions.simulate.words import goodput_bars, simulation_summary
@@ -122,16 +131,9 @@ QUESTION = Question[ScenarioSimulation, SimulationReport](
     command_line=ScenarioFlags(
         layout="found",
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
-            "parallelism.tensor",
-            "parallelism.pipeline",
-            "cluster.node",
-            "cluster.num_gpus",
-            "checkpoint.mode",
-            "checkpoint.interval_seconds",
-            "storage.profile.write_bytes_per_second",
-            "storage.profile.read_bytes_per_second",
+            *SIZE_FIELDS,
+            *SAVE_FIELDS,
+            *RATE_FIELDS,
             "reliability.mtbf_seconds",
             "reliability.restart_seconds",
             "reliability.spares.num",

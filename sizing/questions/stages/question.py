@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizing.questions.headroom import HEADROOM
-from sizing.questions.question import Option, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import SIZE_FIELDS, STEP_FIELDS, Option, Question, RestRoute, ScenarioFlags
 from sizing.questions.stages.answer import answer_stages
 from sizing.questions.stages.charts import stages_chart
 from sizing.questions.stages.report import StagesReport
@@ -30,19 +30,12 @@ QUESTION = Question[StagesRequest, StagesReport](
     command_line=ScenarioFlags(
         may_be_request=True,
         first_fields=(
-            "model.preset",
-            "model.num_parameters",
+            *SIZE_FIELDS,
+            *STEP_FIELDS,
             "training.framework",
-            "training.sequence_length",
-            "training.micro_batch_size",
-            "training.global_batch_size",
             "training.schedule",
-            "parallelism.tensor",
-            "parallelism.pipeline",
             "parallelism.virtual_pipeline",
-            "cluster.node",
             "cluster.nodes",
-            "cluster.num_gpus",
         ),
     ),
     options=(

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sizing.questions.question import CsvTable, Option, Question, RestRoute, ScenarioFlags
+from sizing.questions.question import (
+    RATE_FIELDS,
+    SAVE_FIELDS,
+    SIZE_FIELDS,
+    CsvTable,
+    Option,
+    Question,
+    RestRoute,
+    ScenarioFlags,
+)
 from sizing.questions.sweep.answer import stream_sweep, sweep_to_report
 from sizing.questions.sweep.charts import sweep_chart
 from sizing.questions.sweep.figures import OBJECTIVES
@@ -32,19 +41,7 @@ QUESTION = Question[SweepRequest, SweepReport](
     command_line=ScenarioFlags(
         may_be_request=True,
         varies=True,
-        first_fields=(
-            "model.preset",
-            "model.num_parameters",
-            "parallelism.tensor",
-            "parallelism.pipeline",
-            "cluster.node",
-            "cluster.num_gpus",
-            "checkpoint.mode",
-            "checkpoint.interval_seconds",
-            "storage.profile.write_bytes_per_second",
-            "storage.profile.read_bytes_per_second",
-            "reliability.mtbf_seconds",
-        ),
+        first_fields=(*SIZE_FIELDS, *SAVE_FIELDS, *RATE_FIELDS, "reliability.mtbf_seconds"),
     ),
     options=(
         Option(
