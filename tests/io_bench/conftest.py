@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -19,11 +20,14 @@ import io_bench
 from io_bench import interruption
 from io_bench.commands.main import main
 from io_bench.ranks.process_group import ProcessGroup, join_group
+from tests.testbed.forks import ForkedProgram, nursery
 from tests.testbed.ports import meeting_point
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
 from tests.testbed.terminal import typed
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
+_MODULES = ("io_bench.commands.run", "io_bench.commands.grid", "sizing.scenario", "torch.distributed.checkpoint")
+"""What most runs of the agent import."""
 STEP_DONE = re.compile(r"^(\d+) of (?:\d+ to )?(\d+), (writing|restoring): [\d.]+ [kMGT]?B/s$", re.MULTILINE)
 """What `ckpt-bench run` says of each write and restore where no terminal draws a bar."""
 
@@ -50,7 +54,8 @@ class Bench:
     def start(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, descriptors: Sequence[int] = ()
     ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        is_agent_alone = list(command[:2]) == [sys.executable, "-c"]
+        process = (functools.partial(ForkedProgram, nursery(*_MODULES)) if is_agent_alone else subprocess.Popen)(
             command,
             cwd=self.directory,
             env=self.environment | dict(environment or {}),

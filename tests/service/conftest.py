@@ -28,6 +28,7 @@ from service.database import open_database
 from service.database.tokens import NewToken, create_token
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.testbed.browser import chromium
+from tests.testbed.forks import ForkedProgram, nursery
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import Testbed
 
-PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
+ITSELF = [sys.executable, "-c", "from service.cli.main import main; main()"]
+PROGRAM = ITSELF
+"""The service; a test that adds a question to it has another one."""
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
 SQLITE_FIRST = ("sqlite", pytest.param("postgresql", marks=pytest.mark.long))
@@ -59,9 +62,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def ckpt_serve(*arguments: str, source: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What `ckpt-serve` prints and ends with; of the code in a folder `source`, where one is named."""
-    return subprocess.run(
-        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False, cwd=source
-    )
+    with _started(*arguments, source=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, err = process.communicate(timeout=SECONDS_UNTIL_STUCK)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def _started(*arguments: str, source: Path | None, **options: Any) -> subprocess.Popen[Any]:
+    """The program with arguments: the service itself as a fork, what is not its code here anew."""
+    command = [*PROGRAM, *arguments]
+    if PROGRAM is not ITSELF or source is not None:
+        return subprocess.Popen(command, cwd=source, **options)
+    return ForkedProgram(nursery("service.app", "service.cli.commands"), command, **options)
 
 
 @pytest.fixture
@@ -99,7 +110,7 @@ def serving(log: Path, *arguments: str, source: Path | None = None) -> Iterator[
     """A server process and its address; what it prints goes to `log`. It runs the code of `source`, where one is named."""
     with (
         log.open("wb") as output,
-        subprocess.Popen([*PROGRAM, *arguments], stdout=output, stderr=output, cwd=source) as process,
+        _started(*arguments, source=source, stdout=output, stderr=output) as process,
     ):
         try:
             yield process, _address(log, process)

@@ -107,7 +107,7 @@ class Servers:
 @contextmanager
 def two_servers(*, on_dask: bool = False) -> Iterator[tuple[Servers, Path]]:
     """Two servers, and a folder for what is asked of them."""
-    conftest.PROGRAM[:] = PROGRAM
+    conftest.PROGRAM = PROGRAM
     with tempfile.TemporaryDirectory(prefix="random-kills-") as folder, ExitStack() as stack:
         cluster = Cluster(Path(folder)) if on_dask else None
         if cluster:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 from tests.testbed.file_systems import disk, memory_disk, throttled
+from tests.testbed.forks import ForkedProgram, nursery
 from tests.testbed.glusterfs import glusterfs
 from tests.testbed.launch import REPOSITORY
 from tests.testbed.network import Link, network
@@ -96,3 +100,44 @@ def test_a_disk_leaves_nothing_behind(tmp_path: Path, testbed: Testbed) -> None:
     assert not group.exists()
     assert str(tmp_path) not in subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=True).stdout
     assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+
+
+def test_a_forked_program_is_as_one_that_python_starts(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; print(sys.argv, sys.orig_argv, os.getcwd(), os.environ['COLOUR'], os.getsid(0) == os.getpid());"
+        "os.write(int(sys.argv[1]), input().encode()); sys.exit(3)"
+    )
+    said = []
+    starts: list[Callable[..., subprocess.Popen[Any]]] = [subprocess.Popen, partial(ForkedProgram, nursery("json"))]
+    for start in starts:
+        ours, theirs = os.pipe()
+        process = start(
+            [sys.executable, "-c", code, str(theirs)],
+            cwd=tmp_path,
+            env=os.environ | {"COLOUR": "blue"},
+            pass_fds=[theirs],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        out, err = process.communicate("passed on", timeout=SECONDS_UNTIL_STUCK)
+        said.append((out.replace(f"'{theirs}'", "descriptor"), err, process.returncode, os.read(ours, 99)))
+        os.close(ours)
+    assert said[0] == said[1]
+    assert said[1][2:] == (3, b"passed on")
+
+
+def test_a_forked_program_is_waited_for_and_killed_as_another() -> None:
+    command = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(1000)"]
+    with ForkedProgram(nursery("json"), command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.1)
+        process.kill()
+        assert process.wait(SECONDS_UNTIL_STUCK) == process.poll() == -signal.SIGKILL
+    assert not psutil.pid_exists(process.pid)
