@@ -29,10 +29,11 @@ from sizing.run.write import (
     stalling_planning_seconds,
     with_copy_rate,
 )
-from sizing.storage.joint_rates import FILE_SYSTEM, NODE, JointRates, joint_rates
+from sizing.storage.joint_rates import FILE_SYSTEM, NODE, JointRates, joint_rates, kept_terms
 from sizing.storage.limits import Demand, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Rates, document_name
+from sizing.storage.terms import Terms
 from sizing.storage.transfer import Numbers
 from sizing.units import min_rate_text, seconds_text
 
@@ -456,7 +457,7 @@ def required_warnings(
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = workload.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates())}"
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, profile.read if profile else Rates())}"
 
 
 def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
@@ -470,6 +471,13 @@ def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:
         assumed, is_given = steps[0].process_bytes_per_second, rates.process_bytes_per_second is not None
         rate = "" if is_given or assumed is None else range_text(ONE_PROCESS, float(assumed))
         return f"is not met at any bandwidth: the process that writes all{rate} alone takes {seconds_text(of_process)}"
+    kept: Terms = {}
+    for step in steps:
+        for resource, in_step in kept_terms(rates, step).items():
+            kept[resource] = kept.get(resource, 0.0) + in_step
+    if kept and max(kept.values()) > seconds:
+        slowest = name_of_max(kept)
+        return f"is not met at any bandwidth: {slowest} alone takes {seconds_text(float(kept[slowest]))}"
     return "is not met at any bandwidth: the steps that do not depend on it already take longer"
 
 

@@ -3,7 +3,8 @@
 A transfer takes its serial steps and, of what all bytes pass through at once, the slowest. So one time s, in which each
 limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes, and
 processes whose own work limits, have a rate that no storage raises: no rate above what they carry is asked for. A cache
-that is full drains at a rate of its own, which these rates do not raise either. Where contention slows down the file
+that is full drains at a rate of its own, and a storage target takes its stripes at one, which these rates do not raise
+either. Where contention slows down the file
 system, its rate is that of one writer. With a soft knee of power p the m limits take m^(1/p) s together; what no rate
 raises is then added, as a p-norm is at most the sum: the rates are enough, and in that case a little more.
 
@@ -22,12 +23,14 @@ import numpy as np
 
 from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import TERMS, Rates, rate_names
-from sizing.storage.terms import file_system_bytes, shared_terms
+from sizing.storage.rates import TERMS, Rates, Unit, rate_names
+from sizing.storage.terms import Terms, file_system_bytes, shared_terms
 from sizing.storage.transfer import Numbers
 
 FILE_SYSTEM = "file_system_bytes_per_second"
 NODE = "node_bytes_per_second"
+_RAISED_UNITS: tuple[Unit, ...] = ("system", "node", "stream")
+"""The units whose rates are raised together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,9 @@ class JointRates:
     `unit_bytes` is what it moves over all steps: the whole file system, the fullest node, the largest stream;
     `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps per
     second of s: 1 for one step, in sum more where the steps have unlike limits; `held_seconds` what each takes through
-    the adapters, or of its processes, or to drain a full cache, or at the rates of nodes and writers where these stay
-    as given (`keeps_given`); `kept_rates` are of those that also move something alone. `stream_seconds` is what one
-    stream then moves alone per second of s, `serial_seconds` what no rate shortens.
+    the adapters, or of its processes, or to drain a full cache, or of its stripes, or at the rates of nodes and
+    writers where these stay as given (`keeps_given`); `kept_rates` are of those that also move something alone.
+    `stream_seconds` is what one stream then moves alone per second of s, `serial_seconds` what no rate shortens.
     """
 
     direction: Direction
@@ -147,13 +150,8 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
     parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
-    held = tuple(
-        np.maximum(
-            np.maximum(demand.network_seconds, demand.process_seconds(rates)),
-            shared_terms(rates, demand).get("write-back-cache", 0.0),
-        )
-        for demand in demands
-    )
+    none: Numbers = np.float64(0.0)
+    held = tuple(functools.reduce(np.maximum, kept_terms(rates, demand).values(), none) for demand in demands)
     has_knee = rates.knee_power is not None
     together = len(names) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
     of_nodes = {NODE: [_unit_bytes(NODE, demand) for demand in demands]}
@@ -175,6 +173,17 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
         serial_seconds=serial + (sum(held) if has_knee else 0.0),
         parts={name: tuple(sizes) for name, sizes in (of_nodes | parts).items()},
     )
+
+
+def kept_terms(rates: Rates, demand: Demand) -> Terms:
+    """Seconds of each resource that all bytes pass through and that no rate of joint rates makes faster.
+
+    Source: `terms.shared_terms`.
+
+    >>> kept_terms(Rates(file_system_bytes_per_second=4.0), Demand(8.0, 1, 1, 1, node_network_bytes_per_second=2.0))
+    {'storage-network': np.float64(4.0)}
+    """
+    return shared_terms(rates._replace(**dict.fromkeys(rate_names("shared", *_RAISED_UNITS))), demand)
 
 
 def _stream_rate(rates: Rates) -> str | None:

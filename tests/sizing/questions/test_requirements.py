@@ -28,7 +28,7 @@ from sizing.run.workload import CheckpointWorkload
 from sizing.run.write import CACHED_PLANS
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized_layout import manifest_of, size_layout
-from sizing.units import bytes_text, decimal_bytes_text, min_rate_text, min_seconds_text
+from sizing.units import bytes_text, decimal_bytes_text, min_rate_text, min_seconds_text, seconds_text
 from tests.examples import examples, spread
 
 HAIR = 1e-6
@@ -592,6 +592,37 @@ def test_what_comes_before_the_transfer_is_named_where_no_storage_is_enough() ->
     assert report.targets_beyond_storage == ["max_stall_seconds"]
     overhead_alone = 13.8e12 / (0.05 * 14_400 - 90)
     assert report.needed.write_bytes_per_second == pytest.approx(overhead_alone)
+
+
+@pytest.mark.parametrize(
+    ("limit", "resource"),
+    [
+        ({"stripe_write_bytes_per_second": 0.02e9, "write_stripe_count": 1}, "stripe"),
+        ({"beyond_cache_write_bytes_per_second": 15e9, "write_cache_bytes": 1e12}, "write-back-cache"),
+    ],
+)
+def test_a_rate_of_the_storage_that_is_not_raised_leaves_no_bandwidth_to_buy_where_it_is_too_slow(
+    limit: dict[str, float], resource: str
+) -> None:
+    def asked(max_stall_seconds: float) -> dict[str, Any]:
+        profile = {"write_bytes_per_second": "1 TB/s", "read_bytes_per_second": "1 TB/s"} | limit
+        targets = {"max_stall_seconds": max_stall_seconds, "max_overhead_fraction": 0.5}
+        return document(targets=targets, storage={"profile": profile})
+
+    write = answer(scenario_from(asked(60))).write
+    assert write is not None
+    assert write.bottleneck == resource
+    too_short, enough = 0.99 * write.seconds, 1.01 * write.seconds
+    report, sized = REQUIRE.answer(asked(too_short)), answer(scenario_from(asked(too_short)))
+    assert report.targets_beyond_storage == ["max_stall_seconds"]
+    assert f"limited by {resource}" in of(report, WRITE, "max_stall_seconds").reason
+    assert sized.required.write_bytes_per_second is None
+    taken = seconds_text(write.seconds)
+    assert sized.required.write_obstacle == f"The max stall is not met at any bandwidth: {resource} alone takes {taken}"
+    report, sized = REQUIRE.answer(asked(enough)), answer(scenario_from(asked(enough)))
+    needed = report.needed.write_bytes_per_second
+    assert needed == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
+    assert needed == pytest.approx(13.8e12 / enough, rel=1e-6)
 
 
 def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:

@@ -33,6 +33,7 @@ def report(**rates):
     return answer(scenario_from(REFERENCE_SCENARIO | {"storage": {"profile": profile}}))
 
 slowed = report(leaf_write_bytes_per_second="2 GB/s")
+too_slow = report(leaf_write_bytes_per_second="1 GB/s")
 truth = StorageProfile.of(
     write=Rates(
         file_system_bytes_per_second=40e9,
@@ -46,6 +47,8 @@ print(json.dumps({
     "seconds": [report().write.seconds, slowed.write.seconds],
     "max_node_bytes": slowed.layout.max_node_bytes,
     "bottleneck": slowed.write.bottleneck,
+    "to_buy": too_slow.required.write_bytes_per_second,
+    "obstacle": too_slow.required.write_obstacle,
     "limits": [limit.model_dump() for limit in fitted.write.limits],
     "profile": fitted.profile.leaf_write_bytes_per_second,
 }))
@@ -95,6 +98,11 @@ def test_the_rate_slows_a_write_by_its_own_term(told: dict[str, Any]) -> None:
 
 def test_the_answer_names_its_resource(told: dict[str, Any]) -> None:
     assert told["bottleneck"] == "leaf-switch"
+
+
+def test_where_the_rate_is_too_slow_for_a_target_no_bandwidth_is_said_to_be_enough(told: dict[str, Any]) -> None:
+    assert told["to_buy"] is None
+    assert told["obstacle"].startswith("The max overhead is not met at any bandwidth: leaf-switch alone takes ")
 
 
 def test_a_calibration_fits_the_rate(told: dict[str, Any]) -> None:
