@@ -236,7 +236,10 @@ def _stalling_exports(profile: StorageProfile | None, workload: CheckpointWorklo
 def _levels_beside_saves(
     checkpoint: Checkpoint, profile: StorageProfile | None, writing: StorageProfile | None, workload: CheckpointWorkload
 ) -> list[TierLevel]:
-    """What stalls training beside the copy or the write that is asked for: tiers, and plans for the main storage."""
+    """The tiers with their stalls; none without tiers. The main storage among them stalls for its plans alone.
+
+    For the rest of its saves, writes or copies, `required_of` looks for a rate that fits into what these leave.
+    """
     if not checkpoint.tiers:
         return []
     main = TierLevel(
@@ -324,7 +327,7 @@ def _beside_exports(
     workload: CheckpointWorkload,
     checkpoint: Checkpoint,
 ) -> dict[WriteTarget, Numbers]:
-    """What is left of each limit beside exports, at the rates as given."""
+    """The seconds that may be stalled by each target, less those that exports stall at the rates as given."""
     times = export_times(checkpoint.export, profile, workload)
     mean = mean_stall_seconds(checkpoint.export, times)
     if times is None or mean is None or times.stall_seconds is None:
@@ -457,7 +460,7 @@ def required_warnings(
     recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
     if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = workload.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, profile.read if profile else Rates())}"
+        yield f"The max recovery {_no_rate(plan.steps, recovery.wanted, Rates())}"
 
 
 def _no_rate(steps: Sequence[Demand], seconds: float, rates: Rates) -> str:

@@ -4,9 +4,9 @@ A transfer takes its serial steps and, of what all bytes pass through at once, t
 limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes, and
 processes whose own work limits, have a rate that no storage raises: no rate above what they carry is asked for. A cache
 that is full drains at a rate of its own, and a storage target takes its stripes at one, which these rates do not raise
-either. Where contention slows down the file
-system, its rate is that of one writer. With a soft knee of power p the m limits take m^(1/p) s together; what no rate
-raises is then added, as a p-norm is at most the sum: the rates are enough, and in that case a little more.
+either. Where contention slows down the file system, its rate is that of one writer. With a soft knee of power p the m
+limits take m^(1/p) s together; what no rate raises, itself a p-norm, is then added, as a p-norm is at most the sum of
+those of its parts: the rates are enough, and in that case more than needed.
 
 Where a save is followed by an export, or a restore has several steps, one step may need more of a single node or writer
 than the other. Then the rates of nodes and writers as given stay if they are enough, and the file system alone gets its
@@ -25,7 +25,7 @@ from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import TERMS, Rates, Unit, rate_names
 from sizing.storage.terms import Terms, file_system_bytes, shared_terms
-from sizing.storage.transfer import Numbers
+from sizing.storage.transfer import Numbers, combined_seconds
 
 FILE_SYSTEM = "file_system_bytes_per_second"
 NODE = "node_bytes_per_second"
@@ -150,8 +150,9 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     parts = {name: [_unit_bytes(name, demand) for demand in demands] for name in names}
     parts[FILE_SYSTEM] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {name: sum(sizes, start=np.float64(0.0)) for name, sizes in parts.items()}
-    none: Numbers = np.float64(0.0)
-    held = tuple(functools.reduce(np.maximum, kept_terms(rates, demand).values(), none) for demand in demands)
+    held = tuple(
+        combined_seconds(0.0, *kept_terms(rates, demand).values(), knee_power=rates.knee_power) for demand in demands
+    )
     has_knee = rates.knee_power is not None
     together = len(names) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
     of_nodes = {NODE: [_unit_bytes(NODE, demand) for demand in demands]}
@@ -196,7 +197,10 @@ def _divide(seconds: Numbers, by: Numbers) -> Numbers:
 
 
 def _share(name: str, demand: Demand) -> Numbers:
-    """What part of all bytes the fullest unit of a limit moves: a node, a stream, or the whole file system."""
+    """The share of a demand's bytes that passes through the fullest node, the largest stream, or the file system.
+
+    Which of these it is, the unit of the rate `name` says; of the file system it is 1.
+    """
     num_units, fullest_over_mean = demand.units(TERMS[name].unit)
     return np.divide(fullest_over_mean, num_units)
 
@@ -206,7 +210,11 @@ def _unit_bytes(name: str, demand: Demand) -> Numbers:
 
 
 def _max_rate(name: str, demands: Sequence[Demand]) -> Numbers:
-    """What adapters and processes let one unit of the limit move, in the step where that is most."""
+    """The rate in bytes per second above which raising `name` gains nothing; infinite where it always gains.
+
+    The adapters of a node and the process of a writer carry so much of one node's, stream's or the file system's share,
+    in the step in which that is most.
+    """
     carried = (
         _share(name, demand)
         * np.minimum(

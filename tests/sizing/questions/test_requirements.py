@@ -625,6 +625,21 @@ def test_a_rate_of_the_storage_that_is_not_raised_leaves_no_bandwidth_to_buy_whe
     assert needed == pytest.approx(13.8e12 / enough, rel=1e-6)
 
 
+def test_with_a_soft_knee_what_is_not_raised_adds_up_and_the_bandwidth_beside_it_is_just_enough() -> None:
+    def asked(write_bytes_per_second: float) -> dict[str, Any]:
+        stripes = {"stripe_write_bytes_per_second": 0.03e9, "write_stripe_count": 1}
+        profile = {"write_bytes_per_second": write_bytes_per_second, "write_knee_power": 1.0} | stripes
+        cluster = {"node": "dgx-a100", "storage_nics": {"num": 2, "bytes_per_second": "20 Gb/s"}}
+        return document(targets={"max_overhead_fraction": 0.12}, storage={"profile": profile}, cluster=cluster)
+
+    needed = answer(scenario_from(asked(1e12))).required.write_bytes_per_second
+    assert needed is not None
+    write = answer(scenario_from(asked(needed))).write
+    assert write is not None
+    assert write.seconds == pytest.approx(0.12 * 14_400, rel=1e-9)
+    assert {limit.resource for limit in write.limits} == {"storage-network", "file-system", "stripe"}
+
+
 def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
     report = REQUIRE.answer(document(targets={"min_goodput_fraction": 0.9}))
     write = of(report, WRITE, "min_goodput_fraction")
