@@ -55,7 +55,8 @@ class Bench:
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, descriptors: Sequence[int] = ()
     ) -> subprocess.Popen[str]:
         is_agent_alone = list(command[:2]) == [sys.executable, "-c"]
-        process = (functools.partial(ForkedProgram, nursery(*_MODULES)) if is_agent_alone else subprocess.Popen)(
+        program = functools.partial(ForkedProgram, nursery(*_MODULES)) if is_agent_alone else subprocess.Popen
+        process = program(
             command,
             cwd=self.directory,
             env=self.environment | dict(environment or {}),

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Testbed
 
-ITSELF = [sys.executable, "-c", "from service.cli.main import main; main()"]
-PROGRAM = ITSELF
+SERVICE = [sys.executable, "-c", "from service.cli.main import main; main()"]
+PROGRAM = SERVICE
 """The service; a test that adds a question to it has another one."""
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
@@ -70,7 +70,7 @@ def ckpt_serve(*arguments: str, source: Path | None = None) -> subprocess.Comple
 def _started(*arguments: str, source: Path | None, **options: Any) -> subprocess.Popen[Any]:
     """The program with arguments: the service itself as a fork, what is not its code here anew."""
     command = [*PROGRAM, *arguments]
-    if PROGRAM is not ITSELF or source is not None:
+    if PROGRAM is not SERVICE or source is not None:
         return subprocess.Popen(command, cwd=source, **options)
     return ForkedProgram(nursery("service.app", "service.cli.commands"), command, **options)
 

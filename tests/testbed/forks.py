@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypedDict, Unpack
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -67,10 +67,23 @@ def nursery(*modules: str) -> Nursery:
     return Nursery(*modules)
 
 
+class ForkOptions(TypedDict, total=False):
+    """What `subprocess.Popen` takes and a fork heeds."""
+
+    stdin: int | IO[Any]
+    stdout: int | IO[Any]
+    stderr: int | IO[Any]
+    text: bool
+    cwd: str | Path
+    env: Mapping[str, str]
+    pass_fds: Sequence[int]
+    start_new_session: bool
+
+
 class ForkedProgram(subprocess.Popen[Any]):
     """A command `python -c CODE ...`, forked by a nursery, which as its parent tells how it ended."""
 
-    def __init__(self, of: Nursery, command: Sequence[str], **options: Any) -> None:
+    def __init__(self, of: Nursery, command: Sequence[str], **options: Unpack[ForkOptions]) -> None:
         self._nursery = of
         super().__init__(command, **options)
 

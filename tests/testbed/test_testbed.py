@@ -131,8 +131,8 @@ def test_a_forked_program_is_as_one_that_python_starts(tmp_path: Path) -> None:
 
 
 def test_a_forked_program_is_waited_for_and_killed_as_another() -> None:
-    command = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(1000)"]
-    with ForkedProgram(nursery("json"), command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", "print('here', flush=True); input()"]
+    with ForkedProgram(nursery("json"), command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
         assert process.poll() is None
