@@ -11,7 +11,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from sizing.errors import NotInstalled
+from sizing.guesses.fields import field_at
 from sizing.present.document import Document
+from sizing.present.figure_names import figure_name
 from sizing.present.gpu_grid import gpu_picture
 from sizing.present.rendering import render_svg
 from sizing.present.rows import UNKNOWN, Grid
@@ -29,6 +31,7 @@ CONTENT_SECURITY_POLICY = (
 _FIGURE = re.compile(r"[-+]?\W?[\d.,]+( ?%| [A-Za-z/]{1,6})?")
 _NO_FIGURE = ("", "-", UNKNOWN, "never")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|min|h|days|x|[kMGTPE]?i?B(?:/s)?)(?!\w))")
+_DOTTED_NAME = re.compile(r"(?<![\w./-])[a-z_]+(?:\.[a-z0-9_]+)+(?![\w/])")
 _WITHIN_NAME = re.compile(r"(?<=[a-z])[._](?=[a-z])")
 _MAX_COLUMNS = 7
 """Max columns that a sheet of paper holds in letters of the usual size."""
@@ -88,6 +91,23 @@ def moment_text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
+def name_fields(text: str) -> str:
+    """Write the name of each field of a scenario in words, as the tables of a document have it, for its dotted path.
+
+    >>> name_fields("no failure rate given: pass reliability.mtbf_seconds. The 2 files .metadata and metadata.json")
+    'no failure rate given: pass “reliability: MTBF”. The 2 files .metadata and metadata.json'
+    """
+    return _DOTTED_NAME.sub(lambda found: f"“{figure_name(found[0])}”" if _is_field(found[0]) else found[0], text)
+
+
+def _is_field(path: str) -> bool:
+    try:
+        field_at(path)
+    except KeyError:
+        return False
+    return True
+
+
 def _picture(drawing: str, text: str) -> Picture:
     image = base64.b64encode(drawing.encode()).decode()
     return Picture(f"data:image/svg+xml;base64,{image}", text)
@@ -109,6 +129,7 @@ def _template() -> jinja2.Template:
         return jinja2.filters.do_mark_safe(_WITHIN_NAME.sub(r"\g<0><wbr>", kept))
 
     environment.filters["with_units"] = keep_words
+    environment.filters["sentence"] = lambda text: keep_words(name_fields(text))
     environment.filters["shape"] = _shape
     environment.filters["figure_columns"] = _find_figure_columns
     return environment.from_string(_asset("page.html"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from sizing.errors import broken_rule
-from sizing.storage.rates import DIRECTIONS, FIGURES, Direction, Rates, document_name
+from sizing.storage.rates import DIRECTIONS, FIGURES, TERMS, Direction, Rates, document_name
 from sizing.storage.transfer import Numbers
 from sizing.strict_model import InputModel
 
@@ -126,5 +126,5 @@ class StorageProfile(_Document):
 
     def direct(self) -> StorageProfile:
         """The profile for writers and readers that bypass the page cache."""
-        past_the_cache = {"node_buffered_bytes_per_second": None, "writer_buffered_bytes_per_second": None}
-        return self.with_rates("write", **past_the_cache).with_rates("read", **past_the_cache)
+        buffered = dict.fromkeys(name for name, term in TERMS.items() if term.is_buffered)
+        return self.with_rates("write", **buffered).with_rates("read", **buffered)

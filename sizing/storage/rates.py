@@ -81,7 +81,7 @@ class Term:
 
     `replaces` names the one of the `Rates` that does not count where this one is known. `fit_order` is its place in a
     calibration among the terms of its kind, of which the earlier stands for both where data cannot tell two apart;
-    None where measurements do not show it.
+    None where measurements do not show it. `is_buffered` says that only streams through the page cache have it.
     """
 
     resource: Resource
@@ -89,6 +89,7 @@ class Term:
     kind: Kind
     replaces: str | None = None
     fit_order: int | None = None
+    is_buffered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Rates(NamedTuple):
             BytesPerSecond,
             "Max {write} rate of one node through its page cache, all streams together, in bytes per second. "
             "Default: no limit.",
-            term=Term("page-cache", "node", "shared"),
+            term=Term("page-cache", "node", "shared", is_buffered=True),
             words="{write} bandwidth, page cache of a node",
         ),
     ] = None
@@ -205,7 +206,7 @@ class Rates(NamedTuple):
             "writer_buffered_{write}_bytes_per_second",
             BytesPerSecond,
             "Max {write} rate of one stream through the page cache, in bytes per second. Default: no limit.",
-            term=Term("writer", "stream", "shared", replaces="writer_bytes_per_second"),
+            term=Term("writer", "stream", "shared", replaces="writer_bytes_per_second", is_buffered=True),
             words="{write} bandwidth, per {writer} through its page cache",
         ),
     ] = None

@@ -122,6 +122,9 @@ def test_config_files_become_the_scenario_and_what_is_missing_is_asked_for(page:
     assert "parallelism.unheard_of is not known" in words(page.locator("#imported"))
     assert scenario(page)["model"] == REFERENCE_SCENARIO["model"], "not yet taken"
     assert page.locator("#shown").get_attribute("class") == "stale"
+    page.get_by_text("“GPUs”: ").wait_for()
+    page.locator("#imported-gpus").fill("many")
+    page.get_by_text("“GPUs of this training” must be").wait_for()
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings") and response.status == 200):
         page.locator("#imported-gpus").fill("1,024")
     answered(page)
@@ -433,6 +436,17 @@ def test_gpus_typed_first_leave_the_degrees_open_that_nobody_typed(page: Page) -
     typed(page, "parallelism.data", "2")
     typed(page, "cluster.num_gpus", "2048")
     assert scenario(page)["parallelism"] == {"tensor": 4}, "which was typed"
+
+
+def test_the_same_number_of_gpus_as_it_is_printed_clears_no_degree(page: Page) -> None:
+    asked = scenario(page)
+    degrees = {name: degree for name, degree in asked["parallelism"].items() if name != "data"}
+    counted = {**asked, "cluster": {**asked["cluster"], "num_gpus": 3072}, "parallelism": degrees}
+    typed(page, "json", json.dumps(counted))
+    typed(page, "cluster.num_gpus", "3,072")
+    assert scenario(page)["parallelism"] == degrees
+    typed(page, "cluster.num_gpus", "3,071")
+    assert "parallelism" not in scenario(page)
 
 
 def test_numbers_are_typed_as_they_are_printed(page: Page) -> None:

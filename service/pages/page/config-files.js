@@ -1,7 +1,7 @@
 // Config files of a training: dropped or chosen, they become the scenario. What became of each setting is shown.
 
 import { element } from "./dom.js";
-import { valueAt, withValue } from "./fields.js";
+import { labelled, valueAt, withValue } from "./fields.js";
 import { fileDrop } from "./files.js";
 import { Problems } from "./rest.js";
 import { cell, heads, titled } from "./tables.js";
@@ -10,6 +10,7 @@ import { sent } from "./token.js";
 /** Fields of the form that no config file has, and that stay as they are. */
 const KEPT = ["storage", "reliability", "costs", "cluster.node", "targets"];
 const NUM_GPUS = "cluster.num_gpus";
+const GPUS_LABEL = "GPUs of this training";
 const MILLISECONDS_BETWEEN_KEYS = 250;
 const REMEDY = "drop a config file in TOML, YAML or JSON, or a launch script.";
 const COLUMNS = ["setting", "value", "field", "became"];
@@ -36,7 +37,7 @@ export function configFiles(current, take, lack) {
       else take(withKept(report.scenario, current()));
     } catch (error) {
       isLacking = false;
-      if (mine === turn) tellProblems(error instanceof Problems ? error.errors.map((each) => each.sentence) : [error.message]);
+      if (mine === turn) tellProblems(error instanceof Problems ? error.errors.map(worded) : [error.message]);
     }
   };
   const soon = () => {
@@ -44,7 +45,7 @@ export function configFiles(current, take, lack) {
     later = setTimeout(read, MILLISECONDS_BETWEEN_KEYS);
   };
   const input = element("input", { id: "imported-gpus", inputmode: "numeric", autocomplete: "off", oninput: soon });
-  const gpus = element("p", { hidden: true }, element("label", { for: "imported-gpus" }, "GPUs of this training"), " ", input);
+  const gpus = element("p", { hidden: true }, element("label", { for: "imported-gpus" }, GPUS_LABEL), " ", input);
   /** Take files beside those that lack something, else in the place of those before. */
   const add = async (chosen) => {
     const added = await Promise.all([...chosen].map(async (file) => ({ name: file.name, content: await file.text() })));
@@ -67,6 +68,11 @@ export function configFiles(current, take, lack) {
   return { place: element("div", {}, drop, told, gpus), add };
 }
 
+/** A sentence of a refusal, in which fields have the names that they have on the page. */
+function worded({ field, sentence }) {
+  return labelled(field === "num_gpus" ? sentence.replace(field, `“${GPUS_LABEL}”`) : sentence);
+}
+
 /** The scenario of files with what the form has and files never say. */
 function withKept(scenario, current) {
   return KEPT.reduce((next, path) => (valueAt(next, path) === undefined && valueAt(current, path) !== undefined ? withValue(next, path, valueAt(current, path)) : next), scenario);
@@ -81,11 +87,15 @@ function shown(report, replaced) {
   const required = report.needed.filter((each) => each.is_required);
   return [
     element("p", {}, `Read as ${names}.${instead}`),
-    notes("Still needed before there is an answer", required.map((each) => `${each.field}: ${each.why}`), "problem"),
+    notes("Still needed before there is an answer", required.map(need), "problem"),
     notes("Not understood, and left out", report.not_understood.map((each) => `${each.setting} ${each.note}`), "problem"),
-    notes("To be given here", report.needed.filter((each) => !each.is_required && each.field !== "storage.preset").map((each) => `${each.field}: ${each.why}`)),
+    notes("To be given here", report.needed.filter((each) => !each.is_required && each.field !== "storage.preset").map(need)),
     element("details", {}, element("summary", {}, `What became of ${rows.length} settings`), titled("", element("table", {}, head, element("tbody", {}, body)))),
   ].filter((each) => each !== "");
+}
+
+function need({ field, why }) {
+  return labelled(`${field}: ${why}`);
 }
 
 function notes(title, texts, kind) {

@@ -143,8 +143,13 @@ function undo(path) {
 /** A field with what a value typed into it takes the place of: of another number of GPUs each degree that nobody typed. */
 function asTyped(field, value) {
   const isCount = field.path === "cluster.num_gpus" && value !== undefined;
-  const isAnother = isCount && String(value) !== String(valueAt(scenario, field.path));
+  const isAnother = isCount && plain(value) !== plain(valueAt(scenario, field.path));
   return isAnother && isCutAs(schema.examples[0], scenario) ? { ...field, instead: DEGREES } : field;
+}
+
+/** A number as a text without what separates its thousands. */
+function plain(value) {
+  return String(value).replaceAll(/[,'’\s]/g, "");
 }
 
 /** Put a value, as typed, into the field at a path. */

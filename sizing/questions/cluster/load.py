@@ -21,6 +21,7 @@ from sizing.sized_layout import size_layout
 from sizing.state import Training
 from sizing.storage.limits import Demand, Direction, Limit, transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import DIRECTIONS, document_name, rate_names
 from sizing.storage.storage import Storage, resolve_storage
 from sizing.storage.terms import once_terms
 from sizing.storage.transfer import Numbers, as_number
@@ -242,8 +243,8 @@ class JobLoad:
         return max(0.0, 1 - stalled / between) if between else 0.0
 
 
-_CHANGES_THE_RATE = ("_contention_fraction", "_cache_bytes", "_knee_power")
-"""Fields of a profile with which the rate depends on writers, nodes or bytes: jobs that share it do not say whose."""
+_CHANGES_THE_RATE = (*rate_names("fraction"), "cache_bytes", "knee_power")
+"""Figures with which the rate depends on writers, nodes or bytes: jobs that share it do not say whose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,12 @@ def resolve_shared_storage(scenario: ClusterScenario) -> SharedRates:
             value=None,
             remedy="give the rate that the jobs share",
         )
-    changing = [name for name in resolved.profile.figures() if name.endswith(_CHANGES_THE_RATE)]
+    changing = [
+        document_name(name, direction)
+        for direction in DIRECTIONS
+        for name in _CHANGES_THE_RATE
+        if getattr(resolved.profile.rates(direction), name) is not None
+    ]
     if changing:
         raise InvalidInput.of(
             "storage",

@@ -20,7 +20,7 @@ from sizing.questions.decide.settings import TIERS, WorkloadAnswer, choose
 from sizing.run.request import INTERVAL, READ_RATE, WRITE_RATE, RunRequest
 from sizing.run.solver import all_targets, at_best_interval, known_targets, min_rates_below, solution_of_what_can_be_met
 from sizing.scenario import Scenario
-from sizing.storage.rates import DIRECTIONS
+from sizing.storage.rates import DIRECTIONS, TERMS, document_name
 from sizing.storage.storage import resolve_storage
 from sizing.storage.transfer import Floats, Numbers, as_number
 from sizing.units import BYTES_PER_GIGABYTE, rate_text
@@ -160,8 +160,7 @@ def _compute_loss(request: DecisionRequest, offer: Offer, answer: WorkloadAnswer
 _Document = dict[str, Any]
 
 _FASTER = 2.0
-"""Times the rates of reading: what twice the drives, links or servers would give."""
-_READ_RATES = ("read_bytes_per_second", "node_read_bytes_per_second", "writer_read_bytes_per_second")
+"""Times the rates of reading: what twice the drives, links or servers give, and no page cache of a node."""
 _NVME_BYTES_PER_SECOND = 5e9
 """Rate of a node, each way: below the 7.9 GB/s of the PCIe 4.0 x4 link of one drive. The row names it."""
 _FIRST_INTERVAL_SECONDS = 300.0
@@ -225,8 +224,9 @@ def _double_read_rates(scenario: Scenario) -> _Document | None:
     profile = scenario.run_inputs.profile
     if profile is None:
         return None
+    rates = profile.read.known("shared").items()
+    faster = {document_name(name, "read"): _FASTER * rate for name, rate in rates if not TERMS[name].is_buffered}
     given = profile.model_dump(exclude_none=True)
-    faster = {name: _FASTER * given[name] for name in _READ_RATES if name in given}
     return with_field(_write_document(scenario), "storage", {"profile": given | faster}) if faster else None
 
 

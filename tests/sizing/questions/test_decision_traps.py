@@ -246,6 +246,27 @@ def test_what_more_would_be_worth_is_the_difference_to_an_offer_that_has_it() ->
     assert worths["one more spare node"] == pytest.approx(with_one["plain"] - with_two["plain"], rel=1e-6)
 
 
+def test_reads_at_twice_the_rate_are_so_in_stripes_too_and_not_in_the_page_cache() -> None:
+    failures = {"mtbf_seconds": "30min", "relaunch_seconds": "5min"}
+
+    def decide(**rates: object) -> OfferDecision:
+        asked = question(offer("plain", {"profile": SLOW["profile"] | rates}, ONCE), settings={})
+        asked["workloads"][0]["scenario"]["reliability"] = failures
+        (found,) = DECIDE.answer(asked).offers
+        return found
+
+    def faster_reads_save(found: OfferDecision) -> float:
+        (saves,) = (worth.saves for worth in found.worths if worth.what == "reads at twice the rate")
+        return saves
+
+    now = decide(stripe_read_bytes_per_second="10 MB/s", read_stripe_count=1)
+    twice = decide(stripe_read_bytes_per_second="20 MB/s", read_stripe_count=1, read_bytes_per_second="4 GB/s")
+    assert now.total is not None
+    assert twice.total is not None
+    assert 0 < faster_reads_save(now) == pytest.approx(now.total - twice.total, rel=1e-3)
+    assert faster_reads_save(decide(writer_buffered_read_bytes_per_second="10 MB/s")) == pytest.approx(0, abs=1e-6)
+
+
 @pytest.mark.parametrize("settings", [None, {}], ids=["any settings", "own settings"])
 @pytest.mark.parametrize(
     "targets",
