@@ -227,14 +227,22 @@ class _Scheduler:
         from distributed import Client  # noqa: PLC0415 - an extra
 
         class LimitedClient(Client):  # type: ignore[misc]  # a library without types
-            """Client that gives up what accepts its connection and never answers, as a frozen process does."""
+            """Client that gives up what accepts its connection and never answers, as a frozen process does.
+
+            It is closed where it is given up, and never where garbage is collected: that may be while the next client
+            starts, which holds the lock that closing waits for.
+            """
 
             def start(self, **options: Any) -> None:
                 try:
                     super().start(callback_timeout=seconds, **options)
-                except TimeoutError:
-                    self.close(timeout=_SECONDS_TO_CLOSE)
+                except BaseException:
+                    with suppress(Exception):
+                        self.close(timeout=_SECONDS_TO_CLOSE)
                     raise
+
+            def __del__(self) -> None:
+                pass
 
         for name in ("distributed", "distributed.client"):  # which have levels of their own
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is said here, once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import dask.config
 import pytest
-from distributed import Security
+from distributed import Client, Security
+from distributed.utils import LoopRunner
 
 from executors import dask as dask_workers
 from executors.dask import DaskWorkers
@@ -236,6 +238,25 @@ def test_what_is_no_scheduler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         summed(f"tcp://127.0.0.1:{port}", 100)
 
 
+def test_what_was_no_scheduler_is_closed_before_garbage_is_collected() -> None:
+    """Collected while the next client starts, it would wait for a lock that this one holds."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            visitor, _ = server.accept()
+            with visitor:
+                visitor.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(InvalidInput, match="--dask cannot be reached"):
+            summed(f"tcp://127.0.0.1:{server.getsockname()[1]}", 100)
+    left = [each for each in gc.get_objects() if isinstance(each, Client)]
+    with LoopRunner._lock:  # as while the next client starts
+        assert [each.status for each in left if each.status != "closed"] == []
+        left.clear()
+        gc.collect()
+
+
 @pytest.mark.long
 def test_workers_of_another_version_are_refused_by_name(tmp_path: Path) -> None:
     other = tmp_path / "other"
@@ -293,6 +314,7 @@ def test_the_command_line_asks_dask(address: str, monkeypatch: pytest.MonkeyPatc
     assert "--dask cannot stand beside --workers" in both.stderr
 
 
+@pytest.mark.long
 def test_at_a_terminal_one_sentence_says_that_nobody_answers() -> None:
     program = (
         "from sizing.questions.sweep import axes; axes._ROWS_PER_CHUNK = 100; from sizing.cli.main import main; main()"
