@@ -118,6 +118,23 @@ def test_a_storage_that_became_slower_says_so(
     assert "write by torch-save at 666.7 MB/s, 33.0 % below" in words(page.locator(".verdict.misses"))
 
 
+def test_what_is_typed_while_a_token_is_taken_in_stays(
+    opened: BrowserContext, rest: httpx.Client, service: Service
+) -> None:
+    page = visited(opened, rest, "/storage-systems")
+    held: list[Route] = []
+    page.route("**/v1/storage-systems?*", lambda route: held.append(route), times=1)  # noqa: PLW0108 - Playwright keeps a mark on it
+    with page.expect_request("**/v1/storage-systems?*"):
+        page.get_by_label("What changes something needs a token").fill(service.token)
+        page.keyboard.press("Enter")
+    page.get_by_label("Name").fill("typed-at-once")
+    held[0].continue_()
+    answered(page)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="typed-at-once").wait_for()
+    assert page.get_by_label("Name").input_value() == ""
+
+
 def test_what_changes_something_is_refused_without_a_token(
     browser: Browser, rest: httpx.Client, tmp_path: Path
 ) -> None:
@@ -164,6 +181,7 @@ def test_a_hostile_name_is_inert_and_its_scenario_opens_and_compares(
     assert not page.title().startswith("owned")
 
 
+@pytest.mark.long
 def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them(
     opened: BrowserContext, rest: httpx.Client
 ) -> None:
@@ -185,6 +203,7 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     again.get_by_role("heading", level=2, name="41 jobs on").wait_for()
 
 
+@pytest.mark.long
 def test_what_is_typed_of_a_cluster_outlives_a_reload_though_no_answer_came(
     browser: Browser, rest: httpx.Client
 ) -> None:
@@ -209,6 +228,7 @@ def test_what_is_typed_of_a_cluster_outlives_a_reload_though_no_answer_came(
     context.close()
 
 
+@pytest.mark.long
 def test_what_bandwidth_buys_in_goodput_is_drawn_and_the_link_holds_the_ranges(
     opened: BrowserContext, rest: httpx.Client
 ) -> None:
@@ -238,6 +258,7 @@ def test_the_page_waits_for_a_question_that_becomes_a_job(opened: BrowserContext
     page.locator("#cluster-answer").get_by_role("heading", level=2, name="41 jobs on").wait_for()
 
 
+@pytest.mark.long
 def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
     opened: BrowserContext, rest: httpx.Client, tmp_path: Path
 ) -> None:
@@ -319,6 +340,7 @@ def test_a_scenario_is_shared_opens_read_only_and_is_withdrawn(
     visitor.close()
 
 
+@pytest.mark.long
 def test_scenarios_of_one_name_are_told_apart_and_one_is_deleted(
     opened: BrowserContext, rest: httpx.Client, service: Service
 ) -> None:
@@ -344,6 +366,7 @@ def test_scenarios_of_one_name_are_told_apart_and_one_is_deleted(
     assert [rest.get(f"/v1/scenarios/{each}").status_code for each in ids] == [httpx.codes.OK, httpx.codes.NOT_FOUND]
 
 
+@pytest.mark.long
 def test_the_audit_log_is_shown_to_admins_alone_and_filtered(
     opened: BrowserContext, rest: httpx.Client, service: Service
 ) -> None:
@@ -376,6 +399,7 @@ def test_the_audit_log_is_shown_to_admins_alone_and_filtered(
     entry.wait_for()
 
 
+@pytest.mark.long
 def test_earlier_changes_follow(opened: BrowserContext, rest: httpx.Client, service: Service) -> None:
     for number in range(60):
         stored(rest, "/v1/storage-systems", {"name": f"page-many-{number}", "description": ""})
@@ -407,6 +431,7 @@ def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, widt
     assert said == []
 
 
+@pytest.mark.long
 def test_where_to_enter_a_token_follows_what_asks_for_one(opened: BrowserContext, rest: httpx.Client) -> None:
     page = visited(opened, rest, "/login")
     asked, place = page.get_by_text("enter a token below").bounding_box(), page.locator("#token").bounding_box()

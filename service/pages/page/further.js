@@ -20,25 +20,40 @@ let visiting;
 document.title = `${page.TITLE} - checkpoint-sizing`;
 document.querySelector(`.pages :is(ul, #audit) a[href="${WITHIN[name] ?? name}"]`).setAttribute("aria-current", "page");
 byId("answer").classList.toggle("short", Boolean(page.IS_SHORT));
-window.addEventListener("hashchange", show);
+window.addEventListener("hashchange", () => show());
 byId("token").addEventListener("submit", take);
 byId("bearer").value = "";
 await tellHolder();
 await show();
 
-/** Show the page again, as the address and what is stored have it now. The latest call wins. */
-async function show() {
+/** Show the page again, as the address and what is stored have it now. The latest call wins. What is typed meanwhile stays where a form did not ask for it. */
+async function show({ keepsTyped = false } = {}) {
   const turn = ++shown;
   byId("answer").setAttribute("aria-busy", "true");
   byId("problems").replaceChildren();
   try {
-    const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: show, said, attempt, visiting });
+    const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: () => show(), said, attempt, visiting });
     if (turn !== shown) return;
+    const typed = keepsTyped ? typedIn(byId("answer")) : [];
     byId("answer").replaceChildren(...content.filter(Boolean));
+    typed.forEach(typeAgain);
   } catch (error) {
     if (turn === shown) tell(error);
   }
   if (turn === shown) byId("answer").setAttribute("aria-busy", "false");
+}
+
+/** What somebody has typed into fields of a place, by the names of these, and which of them has the focus. */
+function typedIn(place) {
+  const inputs = [...place.querySelectorAll("input[aria-label]")].filter((each) => each.value !== each.defaultValue);
+  return inputs.map((each) => ({ name: each.getAttribute("aria-label"), value: each.value, hasFocus: each === document.activeElement }));
+}
+
+function typeAgain({ name, value, hasFocus }) {
+  const input = [...byId("answer").querySelectorAll("input[aria-label]")].find((each) => each.getAttribute("aria-label") === name);
+  if (!input) return;
+  input.value = value;
+  if (hasFocus) input.focus();
 }
 
 /** Do something that may be refused, and say why where it is. */
@@ -67,7 +82,7 @@ async function take(event) {
   keep(byId("bearer").value.trim());
   byId("bearer").value = "";
   await tellHolder();
-  await show();
+  await show({ keepsTyped: true });
 }
 
 async function tellHolder() {
