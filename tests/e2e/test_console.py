@@ -325,6 +325,7 @@ def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str, monk
     assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
 
 
+@pytest.mark.long
 def test_colors_are_left_out_where_they_are_not_wanted() -> None:
     """Of the help, of tables and of warnings, by the kit that all three programs share."""
     assert COLOR.search(on_a_terminal("ckpt-serve", "--help"))
@@ -418,6 +419,7 @@ SERVICE = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("libraries", [BENCH, ("xxhash",)])
 def test_a_benchmark_without_its_libraries_says_what_to_install(libraries: tuple[str, ...], tmp_path: Path) -> None:
     flags = ("--target", str(tmp_path), "--bytes-per-rank", "1MiB", "--output", str(tmp_path / "result.json"))
@@ -445,6 +447,7 @@ def test_sizing_alone_needs_no_extra() -> None:
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("library", "name", "extra"),
     [("jinja2", "a.html", "report"), ("weasyprint", "a.pdf", "report"), ("vl_convert", "a.html", "charts")],

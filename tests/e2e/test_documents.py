@@ -72,6 +72,7 @@ def test_the_tours_python_runs() -> None:
     assert python(python_of_tour("import answer")) == ["5681947443200", "16384"]
 
 
+@pytest.mark.long
 def test_what_the_tour_asks_and_publishes_over_rest_is_done(server: str, database_url: str, tmp_path: Path) -> None:
     asks, saves, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", TOUR, re.DOTALL)
     found = shell(asks.replace("http://127.0.0.1:8000", server))

@@ -281,6 +281,7 @@ def store(tmp_path: Path, testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> 
     return server
 
 
+@pytest.mark.long
 def test_objects_of_a_run_that_was_killed_are_removed_and_others_stay(
     store: ObjectServer,
     bench: Bench,

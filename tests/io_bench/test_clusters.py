@@ -135,6 +135,7 @@ def test_ranks_on_two_nodes_with_one_host_name_measure_together(cluster: Cluster
     assert cluster.files == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "flag", "num_ranks"),
     [

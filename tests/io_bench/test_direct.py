@@ -466,6 +466,7 @@ def test_a_byte_that_storage_changes_fails_a_streamed_run(
     assert tree(target) == before
 
 
+@pytest.mark.long
 def test_hosts_with_large_pages_write_in_units_of_them(bench: Bench, target: Path) -> None:
     """Pages of 64 KiB, as some Arm hosts have: offsets of storages, pieces and tails keep to them."""
     large = "from io_bench.target import direct_io; direct_io.ALIGNMENT_BYTES = 1 << 16"

@@ -76,6 +76,7 @@ def test_the_fio_line_of_many_files_makes_each_durable_before_the_next(tmp_path:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("strace")
 @pytest.mark.parametrize(
     ("engine", "threads"),

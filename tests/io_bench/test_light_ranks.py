@@ -49,6 +49,7 @@ def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "GOOD_ERROR_SECONDS", math.inf)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_no_bytes_for_time")
 @pytest.mark.parametrize("num_few", [5, pytest.param(16, marks=pytest.mark.long)])
 def test_what_passes_rank_0_grows_with_the_ranks_and_no_faster_and_all_start_together(num_few: int) -> None:

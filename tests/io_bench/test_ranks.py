@@ -196,6 +196,7 @@ def test_a_killed_rank_0_is_named_by_one_survivor_and_cleaned_up_after(
     assert tree(target) == before
 
 
+@pytest.mark.long
 def test_ranks_whose_launcher_is_killed_before_they_meet_do_not_wait_for_it(
     bench: Bench, target: Path, until: Until, ranks_of: RanksOf
 ) -> None:

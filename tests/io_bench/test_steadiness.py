@@ -179,6 +179,7 @@ def test_too_few_requests_are_one_piece() -> None:
     assert (none.piece_bytes, list(none.seconds)) == (1000 * MB, [11.0])
 
 
+@pytest.mark.long
 def test_a_disk_that_becomes_slow_is_measured_until_it_is_steady_and_its_slow_rate_is_the_headline(
     testbed: Testbed, tmp_path: Path
 ) -> None:

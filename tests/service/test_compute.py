@@ -125,6 +125,7 @@ def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytes
         assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
 
 
+@pytest.mark.long
 def test_a_process_that_is_stopped_is_replaced() -> None:
     worker = ComputeWorker(max_seconds=SECONDS_UNTIL_STUCK, max_bytes=512 * 1024**2)
     try:
@@ -303,6 +304,7 @@ def test_the_rate_so_far_says_how_long_a_question_takes(monkeypatch: pytest.Monk
     assert heard == [0.001, 0.08, 0.01, 0.1]
 
 
+@pytest.mark.long
 def test_a_worker_has_a_limit_of_memory_and_its_processes_have_their_own() -> None:
     code = (
         "from service.compute.worker import ComputeWorker\nfrom executors.worker import limit_memory\n"

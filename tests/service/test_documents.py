@@ -81,6 +81,7 @@ def test_every_route_is_in_the_guide(client: httpx.Client) -> None:
     assert not_in_the_guide(client.get("/openapi.json").json(), GUIDE) == []
 
 
+@pytest.mark.long
 def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
     program = f'ckpt-serve() {{ {PROGRAM[0]} -c "{PROGRAM[2]}" "$@"; }}'

@@ -106,6 +106,7 @@ def test_every_field_of_a_scenario_has_its_bounds() -> None:
     assert "bf16-mixed" in BOUNDS["training", "precision"]
 
 
+@pytest.mark.long
 def test_each_field_at_each_bound_is_answered_or_refused(worker: ComputeWorker) -> None:
     """Each of one scenario after the other; of all of them in the long run."""
     values = [(path, value) for path, of_field in BOUNDS.items() for value in of_field]

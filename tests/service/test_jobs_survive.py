@@ -140,6 +140,7 @@ def test_another_server_goes_on_where_one_was_killed(url: str, tmp_path: Path) -
         assert "ckpt_jobs_taken_over_total 1.0" in other.get("/metrics").text
 
 
+@pytest.mark.long
 def test_what_is_told_to_end_gives_its_jobs_back_and_goes_on_when_it_starts_again(url: str, tmp_path: Path) -> None:
     with server(url, tmp_path / "a") as (process, client):
         job = in_mid_job(url, client, tmp_path)
@@ -176,6 +177,7 @@ def test_one_that_was_stopped_and_goes_on_changes_nothing(url: str, tmp_path: Pa
         assert num_ended(one, "failed") + num_ended(other, "failed") == 0
 
 
+@pytest.mark.long
 def test_an_idle_server_works_off_the_queue_of_a_busy_one_and_any_cancels(url: str, tmp_path: Path) -> None:
     busy, quick = tmp_path / "busy", tmp_path / "quick"
     for folder in (busy, quick):

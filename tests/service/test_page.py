@@ -122,6 +122,7 @@ MAX_SUMMARY_PIXELS = 60
 """Of a phone's height: two lines of small letters."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_on_a_phone_a_slim_line_with_the_answer_stays_in_sight_and_leads_to_it(visit: Visit, scheme: Scheme) -> None:
     page = visit(width=360, scheme=scheme)
@@ -224,6 +225,7 @@ def test_a_first_visit_shows_an_answer_and_asks_no_other_host(browser: Browser, 
     context.close()
 
 
+@pytest.mark.long
 def test_a_link_brings_back_what_was_asked_and_one_that_is_not_whole_says_so(visit: Visit, service: Service) -> None:
     page = visit()
     typed(page, "storage.profile.write_bytes_per_second", "10 GB/s")
@@ -237,6 +239,7 @@ def test_a_link_brings_back_what_was_asked_and_one_that_is_not_whole_says_so(vis
     assert broken.locator("#model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
 
 
+@pytest.mark.long
 def test_a_config_is_taken_for_the_model(visit: Visit) -> None:
     page = visit()
     config = {
@@ -323,6 +326,7 @@ LINES = """table => Math.max(...[...table.rows].flatMap(({ cells }) => [...cells
 }))"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1440])
 def test_a_decision_shows_its_offers_in_lines_and_folds_the_other_tables(visit: Visit, width: int) -> None:
     page = visit(width=width)
@@ -340,6 +344,7 @@ MAX_LINES = 1.5
 """Of a cell of the offers: one line, as high as its letters."""
 
 
+@pytest.mark.long
 def test_every_table_is_named_and_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:
     page = visit()
     open_tables(page)
@@ -385,6 +390,7 @@ FOCUSED_BESIDE_HEADS = """() => {
 FOCUSED = "document.activeElement.id || document.activeElement.textContent"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [400, 1300])
 def test_the_focused_field_of_an_offer_stands_beside_the_heads_of_its_rows(visit: Visit, width: int) -> None:
     page = visit(width=width)
@@ -399,6 +405,7 @@ def test_the_focused_field_of_an_offer_stands_beside_the_heads_of_its_rows(visit
         page.keyboard.press("Shift+Tab")
 
 
+@pytest.mark.long
 def test_a_button_of_the_offers_leads_to_the_new_field_or_to_the_neighbour_of_what_goes(visit: Visit) -> None:
     page = visit()
     asked_for(page, "offers")
@@ -412,6 +419,7 @@ def test_a_button_of_the_offers_leads_to_the_new_field_or_to_the_neighbour_of_wh
         assert page.evaluate(FOCUSED) == focused, button
 
 
+@pytest.mark.long
 def test_escape_closes_what_a_field_is_until_the_field_is_left(visit: Visit) -> None:
     page = visit()
     about = page.locator("[id='cluster.num_gpus-about']")
@@ -437,6 +445,7 @@ SHADES = """canvas => {
 }"""
 
 
+@pytest.mark.long
 def test_the_gpus_that_write_are_seen(visit: Visit, tmp_path: Path) -> None:
     page = visit()
     grid = page.locator("figure.grid")
@@ -488,6 +497,7 @@ COUNT_SPOKEN = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_the_verdict_is_spoken_once_to_those_who_do_not_see_it(visit: Visit) -> None:
     page = visit()
     page.evaluate(COUNT_SPOKEN)
@@ -501,6 +511,7 @@ def test_the_verdict_is_spoken_once_to_those_who_do_not_see_it(visit: Visit) -> 
     assert page.locator("#spoken").text_content() == page.locator("h2.title").inner_text()
 
 
+@pytest.mark.long
 def test_figures_and_charts_are_whole_on_a_phone(visit: Visit) -> None:
     """Figures stand above what they mean."""
     page = visit(width=390)
@@ -537,6 +548,7 @@ WORDS_ASIDE = """() => [...document.querySelectorAll(".drawn")].flatMap((drawn) 
 })"""
 
 
+@pytest.mark.long
 def test_cost_over_bandwidth_has_the_rule_of_thumb_marked_and_its_layers_as_a_table_and_as_a_file(
     visit: Visit, tmp_path: Path
 ) -> None:
@@ -554,6 +566,7 @@ def test_cost_over_bandwidth_has_the_rule_of_thumb_marked_and_its_layers_as_a_ta
     assert (tmp_path / "costs.csv").read_text().startswith("offer,write_gigabytes_per_second,cost_USD")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])
 def test_the_limit_that_decides_and_the_guesses_are_drawn(
     visit: Visit, service: Service, width: int, scheme: Scheme
@@ -594,6 +607,7 @@ def test_a_browser_keeps_the_icon_which_it_asks_for_at_each_change_of_the_addres
     assert kept == {"icon.svg": "max-age=86400", "app.js": "no-cache"}
 
 
+@pytest.mark.long
 def test_the_runs_of_a_simulation_are_drawn_and_not_spelled_in_characters(visit: Visit) -> None:
     page = visit()
     asked_for(page, "simulation")

@@ -164,6 +164,7 @@ def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -
         page.wait_for_selector("#fields:not(:has([aria-invalid]))")
 
 
+@pytest.mark.long
 def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     pressed(page, slider(page, INTERVAL), "ArrowLeft")
     assert field(page, INTERVAL).input_value() == "3h" == scenario(page)["checkpoint"]["interval_seconds"]
@@ -177,6 +178,7 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert "512 x dgx-a100; data 8, chosen for you" in words(page.locator("#shown"))
 
 
+@pytest.mark.long
 def test_a_slider_that_has_the_focus_follows_what_was_typed_beside_it(page: Page) -> None:
     typed(page, "model", "llama-3.1-8b")
     with page.expect_response(lambda response: response.request.method == "POST"):
@@ -190,6 +192,7 @@ def test_a_slider_that_has_the_focus_follows_what_was_typed_beside_it(page: Page
     assert scenario(page)["cluster"]["num_gpus"] == 16
 
 
+@pytest.mark.long
 def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_said_beside_its_field(
     page: Page,
 ) -> None:
@@ -216,6 +219,7 @@ def test_an_open_field_shows_its_default_and_what_is_missing_or_has_no_unit_is_s
     assert "storage.profile.read_bytes_per_second" not in shown_below
 
 
+@pytest.mark.long
 def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> None:
     typed(page, INTERVAL, "2h")
     page.locator(".skip").focus()
@@ -244,6 +248,7 @@ def test_what_was_typed_is_still_there_when_others_come_and_go(page: Page) -> No
     assert amount.input_value() == ""
 
 
+@pytest.mark.long
 def test_an_emptied_table_asks_nothing_until_a_column_has_a_value(page: Page) -> None:
     asked_for(page, "offers")
     asked: list[str] = []
@@ -262,6 +267,7 @@ def test_an_emptied_table_asks_nothing_until_a_column_has_a_value(page: Page) ->
     assert page.locator("[aria-invalid]").count() == 1, "of the empty columns nothing is asked"
 
 
+@pytest.mark.long
 def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_where_it_stands(page: Page) -> None:
     asked_for(page, "offers")
     page.evaluate(
@@ -279,6 +285,7 @@ def test_ranges_of_a_table_are_seen_and_a_storage_system_beside_rates_is_marked_
     page.get_by_text("line 1, column 3 names no offer, yet line 2, column 3 has a figure of it").wait_for()
 
 
+@pytest.mark.long
 def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_all_offers_and_is_answered(page: Page) -> None:
     asked_for(page, "offers")
     page.get_by_role("button", name="Empty table").click()
@@ -302,6 +309,7 @@ def test_a_pasted_table_with_the_labels_of_the_page_takes_the_place_of_all_offer
     assert words(page.locator("#problems")) == "No answer: torn"
 
 
+@pytest.mark.long
 def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:
     for question, num_gpus in QUESTIONS.items():
         asked_for(page, question)
@@ -323,6 +331,7 @@ def test_every_question_shows_its_fields_with_their_sliders(page: Page) -> None:
     assert field(page, "parallelism.tensor").is_visible()
 
 
+@pytest.mark.long
 def test_the_handle_stands_below_the_point_that_it_moves(page: Page) -> None:
     for width, interval in ((390, "1min"), (390, "7d"), (1280, "10min"), (1280, "4h")):
         page.set_viewport_size({"width": width, "height": 900})
@@ -333,6 +342,7 @@ def test_the_handle_stands_below_the_point_that_it_moves(page: Page) -> None:
         assert min(abs(point - thumb) for point in points) < MAX_PIXELS_ASIDE, (width, interval)
 
 
+@pytest.mark.long
 def test_links_that_lead_nowhere_or_are_too_long_are_said(page: Page) -> None:
     for damaged in ("00000000-0000-0000-0000-000000000000", "0"):
         page.evaluate(f"location.hash = 'saved-{damaged}'")
@@ -349,6 +359,7 @@ def test_links_that_lead_nowhere_or_are_too_long_are_said(page: Page) -> None:
     assert page.get_by_role("button", name="Save", exact=True).is_visible()
 
 
+@pytest.mark.long
 def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     handle = page.get_by_label("Try another interval")
     handle.scroll_into_view_if_needed()
@@ -371,6 +382,7 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     assert "current: 150.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
 
 
+@pytest.mark.long
 def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_file(page: Page) -> None:
     assert "13.80 TB" in figures(page)
     typed(page, "model", "400B")
@@ -390,6 +402,7 @@ def test_another_model_has_a_size_and_a_layout_of_its_own_typed_or_dropped_as_a_
     assert "config.json" in page.locator("#model-problem").inner_text()
 
 
+@pytest.mark.long
 def test_what_another_model_clears_is_said_and_comes_back(page: Page) -> None:
     cleared, before = page.locator("#cleared"), scenario(page)
     assert cleared.is_hidden()
@@ -413,6 +426,7 @@ def test_what_another_model_clears_is_said_and_comes_back(page: Page) -> None:
     assert cleared.is_hidden()
 
 
+@pytest.mark.long
 def test_what_a_slider_of_gpus_clears_is_said_and_comes_back(page: Page) -> None:
     cleared, before = page.locator("#cleared"), scenario(page)
     for _ in range(2):
@@ -438,6 +452,7 @@ def test_gpus_typed_first_leave_the_degrees_open_that_nobody_typed(page: Page) -
     assert scenario(page)["parallelism"] == {"tensor": 4}, "which was typed"
 
 
+@pytest.mark.long
 def test_the_same_number_of_gpus_as_it_is_printed_clears_no_degree(page: Page) -> None:
     asked = scenario(page)
     degrees = {name: degree for name, degree in asked["parallelism"].items() if name != "data"}
@@ -464,6 +479,7 @@ def test_numbers_are_typed_as_they_are_printed(page: Page) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_price_that_is_none_is_said_at_its_cell_and_changes_no_verdict(page: Page) -> None:
     asked_for(page, "offers")
     before = words(page.locator(".verdict"))
@@ -478,6 +494,7 @@ def test_a_price_that_is_none_is_said_at_its_cell_and_changes_no_verdict(page: P
     assert page.locator("[aria-invalid], #shown.stale").count() == 0
 
 
+@pytest.mark.long
 def test_an_answer_that_is_late_says_so_and_that_of_another_question_goes(page: Page) -> None:
     waiting: list[Route] = []
     page.route("**/v1/decisions", lambda route: waiting.append(route))  # noqa: PLW0108 - playwright marks its handlers
@@ -491,6 +508,7 @@ def test_an_answer_that_is_late_says_so_and_that_of_another_question_goes(page: 
     page.unroute("**/v1/decisions")
 
 
+@pytest.mark.long
 def test_one_file_is_made_at_a_time_and_what_was_said_of_it_goes_with_a_change(page: Page) -> None:
     made: list[Route] = []
     busy = json.dumps({"status": 422, "detail": "no such thing", "errors": []})
@@ -509,6 +527,7 @@ def test_one_file_is_made_at_a_time_and_what_was_said_of_it_goes_with_a_change(p
     assert words(page.locator("#said")).startswith("This is the first example.")
 
 
+@pytest.mark.long
 def test_a_service_that_is_busy_is_asked_again_without_a_change(page: Page) -> None:
     problem = {"field": "the service", "sentence": "the service is busy: try again."}
     busy = json.dumps({"status": 503, "detail": problem["sentence"], "errors": [problem]})
@@ -523,6 +542,7 @@ def test_a_service_that_is_busy_is_asked_again_without_a_change(page: Page) -> N
     assert page.locator("#problems").inner_text() == ""
 
 
+@pytest.mark.long
 def test_a_layout_that_fits_is_adopted(page: Page) -> None:
     page.get_by_role("button", name="Find layouts that fit").click()
     with page.expect_response(lambda response: response.url.endswith("/v1/sizings")):
@@ -575,6 +595,7 @@ def test_only_the_latest_question_is_answered(page: Page) -> None:
     assert "every 2.00 h" in figures(page)
 
 
+@pytest.mark.long
 def test_nothing_moves_by_itself(page: Page) -> None:
     """As a visitor has the page: what a test opens by script moves all that is below it."""
     page.reload()
@@ -587,6 +608,7 @@ def test_nothing_moves_by_itself(page: Page) -> None:
     assert page.evaluate("window.shifted") < MAX_LAYOUT_SHIFT
 
 
+@pytest.mark.long
 def test_what_the_answer_chose_stands_in_its_field_until_another_value_does(page: Page) -> None:
     tensor, block = field(page, "parallelism.tensor"), page.locator("[data-title='Cluster and layout'] .given")
     assert words(block) == "4 given"

@@ -58,6 +58,7 @@ def named_offers(page: Page) -> list[str]:
     return [each.input_value() for each in page.locator("#offers thead [data-field]").all()]
 
 
+@pytest.mark.long
 def test_back_brings_again_what_one_click_took_away(page: Page) -> None:
     asked_for(page, "offers")
     typed(page, "cluster.num_gpus", "2048")
@@ -105,6 +106,7 @@ def test_a_damaged_link_stays_in_the_address_to_be_mended(page: Page, service: S
     assert page.url != link, "what is typed stands in the address again"
 
 
+@pytest.mark.long
 def test_a_link_that_holds_what_cannot_be_shown_says_that_it_is_not_whole(page: Page, service: Service) -> None:
     unpriced = {"offers": [{"name": "a", "prices": None}]}
     purchases = [{"offers": [None]}, unpriced, {"offers": [], "growth": []}, [], None]
@@ -118,6 +120,7 @@ def test_a_link_that_holds_what_cannot_be_shown_says_that_it_is_not_whole(page: 
     assert scenario(page)["storage"] == text["storage"]
 
 
+@pytest.mark.long
 def test_json_that_is_typed_is_taken_at_once_and_stays_while_it_is_broken(page: Page) -> None:
     two_hours = REFERENCE_SCENARIO | {"checkpoint": {"interval_seconds": "2h"}}
     typed(page, "json", json.dumps(two_hours))

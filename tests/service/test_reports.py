@@ -19,6 +19,7 @@ from sizing.present.figure_names import figure_name
 from sizing.questions import registry
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from tests.examples import spread
 from tests.service.conftest import bearer, created_token, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -166,7 +167,13 @@ def example_of(path: str) -> dict[str, Any]:
     return dict(QUESTIONS[path].quick_example or QUESTIONS[path].example)
 
 
-@pytest.mark.parametrize("path", QUESTIONS)
+@pytest.mark.parametrize(
+    "path",
+    spread(
+        QUESTIONS,
+        by_default=["/v1/sizings", "/v1/requirements", "/v1/simulations", "/v1/sensitivities", "/v1/manifests"],
+    ),
+)
 def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: httpx.Client, path: str) -> None:
     question, figures = example_of(path), FIGURES.get(path, ())
     page = client.post(path, json=question, headers={"accept": "text/html,*/*;q=0.8"})

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.service.conftest import bearer, created_token, gauge, result_document, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
@@ -15,6 +16,7 @@ NUM_INGESTS = 60
 RUNS = "/v1/storage-systems/s/runs"
 
 
+@pytest.mark.long
 def test_ingests_that_wait_for_the_writer_take_no_thread_from_others(tmp_path: Path) -> None:
     file = tmp_path / "sizing.sqlite3"
     url = f"sqlite:///{file}"

@@ -170,6 +170,7 @@ def test_a_job_that_another_server_takes_over_goes_on_in_the_trace(
     assert steps_by == [(0, first.pid), (1, second.pid), (2, second.pid), (3, second.pid)]
 
 
+@pytest.mark.long
 def test_what_a_process_is_killed_in_and_a_refusal_are_errors_without_their_sentences(
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.processes import running
+from tests.testbed.processes import SECONDS_TO_END, running
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _DASK = Path(sys.executable).parent / "dask"
@@ -57,8 +58,18 @@ def workers(
     def has_all() -> bool:
         return log.exists() and log.read_text().count("Registered to:") >= number
 
-    with running(command, log=log, is_ready=has_all, environment={"PYTHONPATH": str(source)}):
-        yield
+    with running(command, log=log, is_ready=has_all, environment={"PYTHONPATH": str(source)}) as process:
+        try:
+            yield
+        finally:
+            _end_with_workers(process)
+
+
+def _end_with_workers(process: subprocess.Popen[bytes]) -> None:
+    """Ask the process that watches workers to end them: it starts one that ends by itself anew."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS_TO_END)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ FILES = sorted(path.name for path in (DOCS / "purchases").glob("*.yaml"))
 _NUMBER = re.compile(r"\d+(?:[,.]\d+)*")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_the_guide_prints_what_is_answered_and_tells_of_no_other_figure(tmp_path: Path, name: str) -> None:
     """The figures of the prose are those of the tables that --full prints, or of the file."""

@@ -230,9 +230,9 @@ _LAWS: dict[Law, int] = {
     a_comparison_shows_the_answers: 3,
     a_manifest_has_the_bytes_of_the_answer: 5,
     a_decision_loses_what_the_answer_loses: 3,
-    what_a_decision_needs_is_enough_and_less_is_not: 5,
+    what_a_decision_needs_is_enough_and_less_is_not: 2,
     one_job_on_a_cluster_is_the_answer: 5,
-    what_is_required_is_enough: 5,
+    what_is_required_is_enough: 3,
     a_simulation_is_what_the_formula_says: 5,
 }
 """Each law with how many scenarios it is held on by default: those of heavy questions on fewer."""

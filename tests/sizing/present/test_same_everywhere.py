@@ -15,6 +15,7 @@ from sizing.present.rows import FirstScreen
 from sizing.questions.answer.first_screen import first_screen
 from sizing.questions.answer.words import sections
 from sizing.report import SizingReport
+from tests.examples import spread
 from tests.sizing.present.pages import Page
 from tests.sizing.present.scenarios import LLAMA, SCENARIOS
 from tests.testbed.terminal import ckpt_size
@@ -68,7 +69,7 @@ def figures(report: SizingReport) -> Iterator[str]:
     return (text for section in sections(report) for row in section.rows for text in (row.label, row.figure))
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", spread(ASKED, by_default=["all missed", "tiers and prices"]))
 def test_terminal_json_page_and_pdf_say_the_same(name: str, tmp_path: Path) -> None:
     (tmp_path / "asked.yaml").write_text(yaml.safe_dump(ASKED[name]))
     shown = squeezed(ckpt_size("asked.yaml", cwd=tmp_path).stdout)

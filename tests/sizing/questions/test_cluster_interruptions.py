@@ -67,6 +67,7 @@ def test_a_job_alone_loses_what_its_own_answer_says(name: str) -> None:
     assert bool(job.num_preemptions) == (preemption is not None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", spread(["peers", "peers that are preempted", SPOT_CAPACITY], by_default=[SPOT_CAPACITY])
 )
@@ -84,6 +85,7 @@ def test_two_jobs_each_lose_what_one_alone_loses_and_no_preempted_job_gains(name
     assert job.simulated_goodput_fraction < unhurt.simulated_goodput_fraction - 0.03
 
 
+@pytest.mark.long
 def test_preempted_jobs_wait_for_each_other_within_the_notice() -> None:
     """A save takes 57 s alone and just fits the notice: beside 39 others that write it often does not."""
     document = scenario({"reliability": spot(0.2, notice_seconds=60)})

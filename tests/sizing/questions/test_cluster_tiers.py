@@ -51,7 +51,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[dict[str, Any], ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", spread(CASES, by_default=["drives, synchronous", "memory and drives, asynchronous"]))
+@pytest.mark.parametrize("name", spread(CASES, by_default=["memory and drives, asynchronous"]))
 def test_goodput_and_restores_are_those_of_the_formula(name: str) -> None:
     mode, tiers = CASES[name]
     report = report_of(mode, *tiers, num_jobs=2)

@@ -24,6 +24,7 @@ def request(num_draws: int, **more: Any) -> Any:
     return QUESTION.parse_request(question(offer("flash"), SLOW, odds=odds, targets=TARGETS, **more))
 
 
+@pytest.mark.long
 def test_parts_drawn_apart_and_sent_as_json_make_the_report_of_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = request(5_000)
     whole = QUESTION.answer_request(asked).report
@@ -40,6 +41,7 @@ def test_parts_drawn_apart_and_sent_as_json_make_the_report_of_one_chunk(monkeyp
     assert report.odds.num_draws == 5_000
 
 
+@pytest.mark.long
 def test_one_worker_and_two_give_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "_ANSWERS_PER_CHUNK", 2 * 10_000)
     asked = request(25_000)

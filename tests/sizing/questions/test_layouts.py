@@ -258,6 +258,7 @@ def test_goodput_weighs_tokens_by_what_saves_and_failures_leave() -> None:
         assert 0 < (layout.effective_tokens_per_second or 0) < (layout.tokens_per_second or 0)
 
 
+@pytest.mark.long
 def test_the_layouts_of_max_goodput_are_those_that_asking_of_all_finds() -> None:
     training = BATCH | {"global_batch_size": 256}
     blocks = {"training": training, "storage": RATES, "reliability": {"mtbf_seconds": "8h"}}

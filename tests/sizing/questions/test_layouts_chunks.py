@@ -63,6 +63,7 @@ def test_parts_judged_apart_and_sent_as_json_make_the_report_of_one_chunk(
     assert report.model_dump_json() == whole
 
 
+@pytest.mark.long
 def test_one_worker_and_two_give_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "_CANDIDATES_PER_CHUNK", 20)
     asked = REQUESTS["goodput"]
